@@ -1,0 +1,64 @@
+/*
+ * baracuda: machine-learning kernels behind a C ABI.
+ *
+ * Written by tools/gen_abi.py from native/core/prologue.h and the op tables native/<family>/<family>.abi: edit those.
+ *
+ * For every op and dtype there is
+ *   baracuda_kernels_<op>_<dtype>_run             enqueues the op on `stream`;
+ *   baracuda_kernels_<op>_<dtype>_can_implement   checks the scalars and host arrays alone; data pointers are ignored;
+ *   baracuda_kernels_<op>_<dtype>_workspace_size  bytes of workspace that the op can use, where it can use one.
+ *
+ * Pointers   Device pointers, naturally aligned for their dtype; host pointers in the CPU library. `host` marks arrays
+ *            that lie in host memory and are read before the call returns.
+ * Shapes     Row-major and contiguous unless strides are passed. Strides count elements and have any sign; 0 broadcasts.
+ *            A rank is 0 to 8. An empty problem returns 0 before any pointer is looked at.
+ * dtypes     f16: IEEE 754 binary16. bf16: upper half of binary32. Arithmetic on both is done in f32 and rounded once.
+ * Workspace  The caller's, of at least _workspace_size bytes, any alignment and content. NULL is allowed unless the op
+ *            says otherwise; a shorter one is status 4.
+ * Stream     A cudaStream_t of the current device; NULL is the per-thread default stream. The CPU library ignores it.
+ * Guarantees No call allocates device memory, synchronises, prints, throws or keeps state, so every call can be captured
+ *            in a CUDA graph. Operands must not overlap unless the op says so.
+ * Errors     Every function with an int32_t result returns a baracuda_status. After a failure nothing has been written
+ *            (except status 5) and baracuda_kernels_last_error() names the argument.
+ */
+#ifndef BARACUDA_KERNELS_H
+#define BARACUDA_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define BARACUDA_API __attribute__((visibility("default")))
+#else
+#define BARACUDA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows with every change that an existing caller could notice; additions leave it as it is. */
+#define BARACUDA_ABI_VERSION 1
+
+enum baracuda_status {
+    BARACUDA_STATUS_OK = 0,
+    BARACUDA_STATUS_MISALIGNED = 1,          /* an operand is not aligned for its dtype */
+    BARACUDA_STATUS_INVALID_PROBLEM = 2,     /* negative extent, rank or axis out of range, NULL pointer */
+    BARACUDA_STATUS_UNSUPPORTED = 3,         /* well formed, but nothing here computes it */
+    BARACUDA_STATUS_WORKSPACE_TOO_SMALL = 4, /* workspace NULL or shorter than _workspace_size, where one is needed */
+    BARACUDA_STATUS_INTERNAL = 5             /* the launch failed */
+};
+
+/* Library. Strings are static, or valid until the calling thread's next failing call; never NULL. */
+BARACUDA_API int32_t baracuda_kernels_abi_version(void);
+/* 16 hexadecimal digits over all prototypes: equal hashes, equal ABI. */
+BARACUDA_API const char* baracuda_kernels_abi_hash(void);
+/* JSON object: backend ("cpu" or "cuda"), version, commit, compiler, archs (list of strings). */
+BARACUDA_API const char* baracuda_kernels_build_info(void);
+/* "invalid problem" for 2; "unknown status" for a code that is none. */
+BARACUDA_API const char* baracuda_kernels_status_name(int32_t status);
+/* Text of the calling thread's last failure, "<op>: <argument> is <value>, must be ..."; empty before the first. */
+BARACUDA_API const char* baracuda_kernels_last_error(void);
+/* The exported functions in header order, these included; NULL outside [0, count). */
+BARACUDA_API int64_t baracuda_kernels_symbol_count(void);
+BARACUDA_API const char* baracuda_kernels_symbol_name(int64_t index);

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Writes what follows from the op tables: the public header, the glue and the Python op list.
+
+usage: gen_abi.py header [--check] | glue DIR | oplist FILE
+
+header   include/baracuda_kernels.h; with --check, only say whether it is as it would be written
+glue     DIR/<family>.<dtype>.cu, one translation unit each, and DIR/symbols.inc
+oplist   FILE, the Python module that holds the table for the facade
+
+Files whose content would not change are left alone, so that make rebuilds nothing for them.
+"""
+
+import argparse
+import collections
+import hashlib
+import pathlib
+import re
+import sys
+import textwrap
+
+from abi_table import PREFIX, ROOT, Row, TableError, read_all
+
+HEADER = ROOT / "include" / "baracuda_kernels.h"
+PROLOGUE = ROOT / "native" / "core" / "prologue.h"
+NOTICE = "Written by tools/gen_abi.py: do not edit."
+EPILOGUE = """
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* BARACUDA_KERNELS_H */
+"""
+
+
+def write_if_changed(path: pathlib.Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+# --- header ----------------------------------------------------------------------------------------------------------
+
+
+def comment(lines: list[str]) -> str:
+    body = "\n".join(f" * {line}".rstrip() for line in lines)
+    return f"/*\n{body}\n */\n"
+
+
+def describe(row: Row) -> list[str]:
+    """The comment over a row's prototypes: what it computes, then each argument's dtype and shape."""
+    choices = ", ".join(f"{slot}: {' '.join(dtypes)}" for slot, dtypes in row.slots.items())
+    lines = [f"{row.name}  ({choices})", *textwrap.wrap(row.doc, 112)]
+    for p in row.params:
+        if p.direction:
+            nullable = ", may be NULL" if p.direction.endswith("?") else ""
+            lines.append(f"  {p.direction.rstrip('?'):5s} {p.name}: {p.dtype} [{p.shape}]{nullable}")
+    if row.workspace:
+        lines.append(f"  workspace {row.workspace}")
+    guarantee = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace only"}
+    lines.append(f"  {guarantee[row.deterministic]}")
+    return lines
+
+
+def header_text(rows: list[Row]) -> str:
+    parts = [PROLOGUE.read_text()]
+    family = None
+    for row in rows:
+        if row.family != family:
+            family = row.family
+            parts.append(f"\n/* ---- {family} {'-' * (106 - len(family))} */\n")
+        parts.append("\n" + comment(describe(row)))
+        for op, _ in row.instances():
+            for result, name, params in row.prototypes(op):
+                parts.append(f"BARACUDA_API {result} {name}({params});\n")
+    return "".join(parts) + EPILOGUE
+
+
+def prototypes_of(header: str) -> list[tuple[str, str]]:
+    """(name, whole prototype) of every exported function, in order."""
+    return re.findall(r"^BARACUDA_API (?:[^;(]*?)(\w+)(\([^;]*\));", header, flags=re.M)
+
+
+def abi_hash(header: str) -> str:
+    text = "\n".join(sorted(name + params for name, params in prototypes_of(header)))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# --- glue ------------------------------------------------------------------------------------------------------------
+
+
+def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
+    """The functions of one instance. Every field and pointer type of the template is held against the row."""
+    template = row.template
+    for slot, dtype in slots.items():
+        template = template.replace(f"{{{slot}}}", next(p for p in row.params if p.dtype == slot).element(slots))
+    problem = row.problem
+    (_, run, run_params), (_, check, check_params), *sized = row.prototypes(op)
+    ns = f"op_{op}"
+    out = [f"namespace {ns} {{", f"using Op = bk::{template};"]
+    out += [
+        f'static_assert(std::is_same<decltype(Op::{p.name}), {p.field_type()}>::value, "{op}: {p.name}");' for p in problem
+    ]
+    bindings = ", ".join(f"field{i}" for i in range(len(problem)))
+    out.append(f"[[maybe_unused]] void has_no_other_field(const Op& op) {{ [[maybe_unused]] auto& [{bindings}] = op; }}")
+    types = "".join(f"{p.pointer_type(slots)}, " for p in row.pointers)
+    out.append(f"constexpr bk::Status (Op::*kRun)({types}const bk::Launch&) const = &Op::run;")
+    out.append(f"}}  // namespace {ns}")
+
+    def make(params) -> str:
+        given = {p.name for p in params}
+        return f"{ns}::Op op{{}}; " + " ".join(f"op.{p.name} = {p.name};" for p in problem if p.name in given)
+
+    unused = " ".join(f"(void){p.name};" for p in row.check_params if p.is_pointer)
+    out.append(
+        f"int32_t {check}({check_params}) {{\n"
+        f"    {unused} {make(row.check_params)}\n"
+        f'    return bk::leave("{op}", op.check());\n}}'
+    )
+    if sized:
+        ((_, size, size_params),) = sized
+        out.append(
+            f"size_t {size}({size_params}) {{\n    {make(problem)}\n    return bk::workspace_size(op);\n}}"
+        )
+    required = ", ".join(f'{{"{p.name}", {p.name}}}' for p in row.pointers if p.is_required)
+    casts = "".join(f"static_cast<{p.pointer_type(slots)}>({p.name}), " for p in row.pointers)
+    aligned = ", ".join(f'{{"{p.name}", {p.name}, alignof({p.element(slots)})}}' for p in row.pointers)
+    out.append(
+        f"int32_t {run}({run_params}) {{\n"
+        f"    {make(problem)}\n"
+        f"    const int64_t count = op.count();\n"
+        f"    if (count == 0) return BARACUDA_STATUS_OK;\n"
+        f"    bk::Status status = count < 0 ? bk::Status::kOk : bk::require_pointers({{{required}}});\n"
+        f"    if (status == bk::Status::kOk) status = op.check();\n"
+        f"    if (status == bk::Status::kOk) status = bk::require_alignment({{{aligned}}});\n"
+        f"    if (status == bk::Status::kOk)\n"
+        f"        status = (op.*{ns}::kRun)({casts}bk::Launch{{workspace, workspace_bytes, stream}});\n"
+        f'    return bk::leave("{op}", status);\n}}'
+    )
+    return "\n".join(out) + "\n"
+
+
+def glue_files(rows: list[Row]) -> dict[str, str]:
+    units = collections.defaultdict(list)
+    for row in rows:
+        for op, slots in row.instances():
+            units[f"{row.family}.{next(iter(slots.values()))}.cu"].append((op, row, slots))
+    files = {}
+    for name, entries in units.items():
+        includes = sorted({row.include for _, row, _ in entries})
+        head = [f"// {NOTICE}", '#include "baracuda_kernels.h"', '#include "core/entry.h"']
+        head += [f'#include "{include}"' for include in includes]
+        files[name] = "\n".join(head) + "\n\n" + "\n".join(glue_row(*entry) for entry in entries)
+    return files
+
+
+def write_glue(rows: list[Row], out: pathlib.Path) -> None:
+    files = glue_files(rows)
+    header = header_text(rows)
+    files["symbols.inc"] = f"// {NOTICE}\n" + "".join(f'"{name}",\n' for name, _ in prototypes_of(header))
+    files["abi_hash.inc"] = f'// {NOTICE}\n"{abi_hash(header)}"\n'
+    for name, text in files.items():
+        write_if_changed(out / name, text)
+    for stale in {p.name for p in out.glob("*.cu")} - set(files):
+        (out / stale).unlink()
+
+
+# --- Python ----------------------------------------------------------------------------------------------------------
+
+
+def oplist_text(rows: list[Row]) -> str:
+    lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', "", "# fmt: off", "OPS = ("]
+    for row in rows:
+        for op, slots in row.instances():
+            entry = {
+                "op": op, "row": row.name, "family": row.family, "dtypes": tuple(slots.values()),
+                "workspace": bool(row.workspace), "deterministic": row.deterministic, "doc": row.doc,
+            }  # fmt: skip
+            lines.append(f"    {entry!r},")
+    return "\n".join(lines) + "\n)\n"
+
+
+def main() -> int:
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sub = ap.add_subparsers(dest="what", required=True)
+    sub.add_parser("header").add_argument("--check", action="store_true")
+    sub.add_parser("glue").add_argument("dir", type=pathlib.Path)
+    sub.add_parser("oplist").add_argument("file", type=pathlib.Path)
+    args = ap.parse_args()
+    try:
+        rows = read_all()
+    except TableError as error:
+        print(f"gen_abi.py: {error}", file=sys.stderr)
+        return 1
+    if args.what == "glue":
+        write_glue(rows, args.dir)
+    elif args.what == "oplist":
+        write_if_changed(args.file, oplist_text(rows))
+    elif not args.check:
+        write_if_changed(HEADER, header_text(rows))
+    elif not HEADER.exists() or HEADER.read_text() != header_text(rows):
+        print("include/baracuda_kernels.h does not follow from the op tables: run `make abi` and commit it", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
