@@ -85,8 +85,8 @@ BARACUDA_API int32_t baracuda_kernels_alibi_f64_can_implement(int32_t batch, int
 /*
  * alibi_backward_{T}  (T: f32 f16 bf16 f64)
  * da = dy, dslope[h] = sum over b, i, j of dy[b, h, i, j] * (j - i). Either gradient may be NULL, not both; da may
- * be dy.
- *   in    dy: T [batch, heads, q_len, k_len]
+ * be dy. dy may be NULL where it is empty; dslope is then 0.
+ *   in    dy: T [batch, heads, q_len, k_len], may be NULL
  *   out   da: T [batch, heads, q_len, k_len], may be NULL
  *   out   dslope: T [heads], may be NULL
  *   workspace optional: spreads the reduction over the whole chip

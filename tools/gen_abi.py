@@ -119,7 +119,7 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
     if sized:
         ((_, size, size_params),) = sized
         out.append(
-            f"size_t {size}({size_params}) {{\n    {make(problem)}\n    return bk::workspace_size(op);\n}}"
+            f'size_t {size}({size_params}) {{\n    {make(problem)}\n    return bk::workspace_size("{op}", op);\n}}'
         )
     required = ", ".join(f'{{"{p.name}", {p.name}}}' for p in row.pointers if p.is_required)
     casts = "".join(f"static_cast<{p.pointer_type(slots)}>({p.name}), " for p in row.pointers)
@@ -139,6 +139,17 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
     return "\n".join(out) + "\n"
 
 
+def include_lines(includes: set[str]) -> list[str]:
+    """An op's header and, where the targets have definitions of their own, <op>_cuda.cuh or <op>_cpu.h."""
+    lines = []
+    for include in sorted(includes):
+        stem = include.removesuffix(".h")
+        lines.append(f'#include "{include}"')
+        if (ROOT / "native" / f"{stem}_cpu.h").exists():
+            lines += ["#if BK_CUDA", f'#include "{stem}_cuda.cuh"', "#else", f'#include "{stem}_cpu.h"', "#endif"]
+    return lines
+
+
 def glue_files(rows: list[Row]) -> dict[str, str]:
     units = collections.defaultdict(list)
     for row in rows:
@@ -146,9 +157,8 @@ def glue_files(rows: list[Row]) -> dict[str, str]:
             units[f"{row.family}.{next(iter(slots.values()))}.cu"].append((op, row, slots))
     files = {}
     for name, entries in units.items():
-        includes = sorted({row.include for _, row, _ in entries})
         head = [f"// {NOTICE}", '#include "baracuda_kernels.h"', '#include "core/entry.h"']
-        head += [f'#include "{include}"' for include in includes]
+        head += include_lines({row.include for _, row, _ in entries})
         files[name] = "\n".join(head) + "\n\n" + "\n".join(glue_row(*entry) for entry in entries)
     return files
 

@@ -1,0 +1,101 @@
+// Storage types and their conversions. `widen` gives the type in which arithmetic is done, `narrow` rounds to nearest even.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/platform.h"
+
+namespace bk {
+
+struct f16 {
+    uint16_t bits;
+};
+
+struct bf16 {
+    uint16_t bits;
+};
+
+template <class T>
+struct ComputeType {
+    using type = T;
+};
+template <>
+struct ComputeType<f16> {
+    using type = float;
+};
+template <>
+struct ComputeType<bf16> {
+    using type = float;
+};
+
+// f32 for the 16-bit floats, T itself for the rest.
+template <class T>
+using compute_t = typename ComputeType<T>::type;
+
+template <class To, class From>
+BK_HD To bit_cast(From from) {
+    static_assert(sizeof(To) == sizeof(From), "bit_cast needs equal sizes");
+    To to;
+    memcpy(&to, &from, sizeof(To));
+    return to;
+}
+
+template <class T>
+BK_HD T widen(T x) {
+    return x;
+}
+
+BK_HD float widen(bf16 x) { return bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
+
+BK_HD float widen(f16 x) {
+#if BK_ON_GPU
+    return __half2float(__ushort_as_half(x.bits));
+#else
+    // Exponent and mantissa moved into place, then rescaled by 2^112, which is exact for subnormals too.
+    const uint32_t shifted = static_cast<uint32_t>(x.bits & 0x7fff) << 13;
+    const uint32_t scaled = bit_cast<uint32_t>(bit_cast<float>(shifted) * 0x1p112f);
+    const uint32_t special = (x.bits & 0x7c00) == 0x7c00 ? 0x7f800000u : 0u;
+    return bit_cast<float>(scaled | special | (static_cast<uint32_t>(x.bits & 0x8000) << 16));
+#endif
+}
+
+template <class T>
+struct Narrow {
+    static BK_HD T from(T x) { return x; }
+};
+
+template <>
+struct Narrow<bf16> {
+    static BK_HD bf16 from(float x) {
+        const uint32_t u = bit_cast<uint32_t>(x);
+        const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+        const uint32_t quiet = (u >> 16) | 0x40u;
+        return bf16{static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded)};
+    }
+};
+
+template <>
+struct Narrow<f16> {
+    static BK_HD f16 from(float x) {
+#if BK_ON_GPU
+        return f16{__half_as_ushort(__float2half_rn(x))};
+#else
+        const uint32_t sign = (bit_cast<uint32_t>(x) >> 16) & 0x8000u;
+        const uint32_t u = bit_cast<uint32_t>(x) & 0x7fffffffu;
+        const uint32_t normal = (u + 0xc8000fffu + ((u >> 13) & 1u)) >> 13;  // exponent rebiased by 15 - 127, half an ulp added
+        const uint32_t subnormal = bit_cast<uint32_t>(bit_cast<float>(u) + 0.5f) - 0x3f000000u;  // the addition rounds
+        const uint32_t special = u > 0x7f800000u ? 0x7e00u : 0x7c00u;
+        const uint32_t finite = u < 0x38800000u ? subnormal : normal;
+        return f16{static_cast<uint16_t>(sign | (u >= 0x47800000u ? special : finite))};
+#endif
+    }
+};
+
+template <class T>
+BK_HD T narrow(compute_t<T> x) {
+    return Narrow<T>::from(x);
+}
+
+}  // namespace bk

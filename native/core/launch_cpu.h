@@ -1,0 +1,111 @@
+// Parallel loops on the CPU, compiled for several instruction sets and chosen at run time.
+#pragma once
+
+#include <cstdint>
+
+#include "core/launch.h"
+#include "core/platform.h"
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+// The sanitizers instrument each variant anyway; one is enough there, and for targets other than x86-64.
+#if defined(__x86_64__) && !defined(BK_ONE_ISA)
+#define BK_ISA_DISPATCH 1
+#else
+#define BK_ISA_DISPATCH 0
+#endif
+
+namespace bk {
+
+template <class Body>
+__attribute__((flatten)) void run_range(const Body& body, int64_t begin, int64_t end) {
+    body(begin, end);
+}
+
+#if BK_ISA_DISPATCH
+template <class Body>
+__attribute__((flatten, target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi2,prefer-vector-width=512")))
+void run_range_avx512(const Body& body, int64_t begin, int64_t end) {
+    body(begin, end);
+}
+
+template <class Body>
+__attribute__((flatten, target("avx2,fma,f16c,bmi2"))) void run_range_avx2(const Body& body, int64_t begin, int64_t end) {
+    body(begin, end);
+}
+
+enum class Isa { kBase, kAvx2, kAvx512 };
+
+inline Isa detect_isa() {
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("bmi2"))
+        return Isa::kAvx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return Isa::kAvx2;
+    return Isa::kBase;
+}
+
+inline Isa isa() {
+    static const Isa value = detect_isa();
+    return value;
+}
+#endif
+
+// body(begin, end) on the calling thread, in the best variant for this machine.
+template <class Body>
+void dispatch_range(const Body& body, int64_t begin, int64_t end) {
+#if BK_ISA_DISPATCH
+    switch (isa()) {
+        case Isa::kAvx512: return run_range_avx512(body, begin, end);
+        case Isa::kAvx2: return run_range_avx2(body, begin, end);
+        case Isa::kBase: break;
+    }
+#endif
+    run_range(body, begin, end);
+}
+
+inline int64_t thread_count() {
+#if defined(_OPENMP)
+    return omp_in_parallel() ? 1 : omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+
+// body(begin, end) over [0, count) in one piece a thread, at least `grain` items each.
+template <class Body>
+void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
+    const int64_t pieces = count / (grain > 0 ? grain : 1) < thread_count() ? count / (grain > 0 ? grain : 1) : thread_count();
+    if (pieces <= 1) {
+        if (count > 0) dispatch_range(body, int64_t{0}, count);
+        return;
+    }
+#if defined(_OPENMP)
+#pragma omp parallel for schedule(static, 1) num_threads(static_cast<int>(pieces))
+#endif
+    for (int64_t piece = 0; piece < pieces; ++piece)
+        dispatch_range(body, count / pieces * piece + (piece < count % pieces ? piece : count % pieces),
+                       count / pieces * (piece + 1) + (piece + 1 < count % pieces ? piece + 1 : count % pieces));
+}
+
+// body(begin, end) over [0, count) in pieces of `grain` items, handed to whichever thread is free.
+template <class Body>
+void parallel_chunks(int64_t count, int64_t grain, const Body& body) {
+    const int64_t pieces = ceil_div(count, grain);
+    if (pieces <= 1 || thread_count() == 1) {
+        if (count > 0) dispatch_range(body, int64_t{0}, count);
+        return;
+    }
+#if defined(_OPENMP)
+#pragma omp parallel for schedule(dynamic, 1)
+#endif
+    for (int64_t piece = 0; piece < pieces; ++piece)
+        dispatch_range(body, piece * grain, (piece + 1) * grain < count ? (piece + 1) * grain : count);
+}
+
+// Items per thread below which starting the threads costs more than it saves, for items of `bytes` moved each.
+inline int64_t grain_for(int64_t bytes) { return bytes > 0 ? ceil_div<int64_t>(65536, bytes) : 65536; }
+
+}  // namespace bk

@@ -1,0 +1,72 @@
+// Kernel launches. Errors come from the launch call itself, so an older unread error of the caller's is neither reported
+// nor cleared.
+#pragma once
+
+#include <cstdint>
+
+#include "core/launch.h"
+#include "core/platform.h"
+#include "core/status.h"
+
+namespace bk {
+
+inline cudaStream_t stream_of(const Launch& launch) {
+    return launch.stream == nullptr ? cudaStreamPerThread : static_cast<cudaStream_t>(launch.stream);
+}
+
+// Turns a CUDA result into a status; `clean` says that no error was pending before the call that gave it.
+inline Status from_cuda(cudaError_t error, bool clean, const char* what) {
+    if (error == cudaSuccess) return Status::kOk;
+    if (clean) cudaGetLastError();
+    return fail(Status::kInternal, "%s failed: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+inline bool no_pending_error() { return cudaPeekAtLastError() == cudaSuccess; }
+
+struct Grid {
+    dim3 blocks;
+    dim3 threads;
+    unsigned cluster = 1;  // blocks of a cluster, along x; needs sm_90
+};
+
+template <class... P, class... A>
+Status launch_kernel(const Launch& launch, const Grid& grid, void (*kernel)(P...), A&&... arguments) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid.blocks;
+    config.blockDim = grid.threads;
+    config.stream = stream_of(launch);
+    cudaLaunchAttribute attribute{};
+    if (grid.cluster > 1) {
+        attribute.id = cudaLaunchAttributeClusterDimension;
+        attribute.val.clusterDim.x = grid.cluster;
+        attribute.val.clusterDim.y = 1;
+        attribute.val.clusterDim.z = 1;
+        config.attrs = &attribute;
+        config.numAttrs = 1;
+    }
+    const bool clean = no_pending_error();
+    return from_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...), clean, "kernel launch");
+}
+
+inline Status fill_bytes(const Launch& launch, void* destination, int value, size_t bytes) {
+    const bool clean = no_pending_error();
+    return from_cuda(cudaMemsetAsync(destination, value, bytes, stream_of(launch)), clean, "cudaMemsetAsync");
+}
+
+// Compute capability of the current device, times ten; 0 if none answers.
+inline int device_arch() {
+    int device = 0, major = 0, minor = 0;
+    const bool clean = no_pending_error();
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess) {
+        if (clean) cudaGetLastError();
+        return 0;
+    }
+    return major * 10 + minor;
+}
+
+constexpr int64_t kMaxGridX = INT32_MAX;
+constexpr int64_t kMaxGridY = 65535;
+
+}  // namespace bk

@@ -1,0 +1,82 @@
+// The library's own functions: what it is, what it exports, and what went wrong last.
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "baracuda_kernels.h"
+#include "core/platform.h"
+#include "core/status.h"
+
+namespace {
+
+constexpr size_t kTextSize = 512;
+thread_local char last_error[kTextSize] = "";
+
+constexpr const char* kSymbols[] = {
+#include "symbols.inc"
+};
+constexpr int64_t kSymbolCount = static_cast<int64_t>(sizeof(kSymbols) / sizeof(kSymbols[0]));
+
+#define BK_STRING_OF(x) #x
+#define BK_STRING(x) BK_STRING_OF(x)
+#if defined(__CUDACC__)
+#define BK_COMPILER "nvcc " BK_STRING(__CUDACC_VER_MAJOR__) "." BK_STRING(__CUDACC_VER_MINOR__) "." BK_STRING(__CUDACC_VER_BUILD__)
+#elif defined(__clang__)
+#define BK_COMPILER "clang " __clang_version__
+#else
+#define BK_COMPILER "g++ " __VERSION__
+#endif
+
+constexpr const char kBuildInfo[] =
+    "{\"backend\": \"" BK_BACKEND "\", \"version\": \"" BK_VERSION "\", \"commit\": \"" BK_COMMIT
+    "\", \"compiler\": \"" BK_COMPILER "\", \"archs\": [" BK_ARCH_LIST "]}";
+
+}  // namespace
+
+namespace bk {
+
+Status fail(Status status, const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(last_error, kTextSize, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+void name_failure(const char* op) {
+    char text[kTextSize];
+    memcpy(text, last_error, kTextSize);
+    snprintf(last_error, kTextSize, "%s: %.*s", op, static_cast<int>(kTextSize - strlen(op) - 3), text);
+}
+
+}  // namespace bk
+
+int32_t baracuda_kernels_abi_version(void) { return BARACUDA_ABI_VERSION; }
+
+const char* baracuda_kernels_abi_hash(void) {
+    return
+#include "abi_hash.inc"
+        ;
+}
+
+const char* baracuda_kernels_build_info(void) { return kBuildInfo; }
+
+const char* baracuda_kernels_status_name(int32_t status) {
+    switch (status) {
+        case BARACUDA_STATUS_OK: return "ok";
+        case BARACUDA_STATUS_MISALIGNED: return "misaligned";
+        case BARACUDA_STATUS_INVALID_PROBLEM: return "invalid problem";
+        case BARACUDA_STATUS_UNSUPPORTED: return "unsupported";
+        case BARACUDA_STATUS_WORKSPACE_TOO_SMALL: return "workspace too small";
+        case BARACUDA_STATUS_INTERNAL: return "internal";
+        default: return "unknown status";
+    }
+}
+
+const char* baracuda_kernels_last_error(void) { return last_error; }
+
+int64_t baracuda_kernels_symbol_count(void) { return kSymbolCount; }
+
+const char* baracuda_kernels_symbol_name(int64_t index) {
+    return index >= 0 && index < kSymbolCount ? kSymbols[index] : nullptr;
+}

@@ -1,0 +1,23 @@
+// The target of this compilation. Nothing outside native/core asks which one it is.
+#pragma once
+
+#if defined(__CUDACC__)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#define BK_CUDA 1
+#define BK_HD __host__ __device__ __forceinline__
+#define BK_DEVICE __device__ __forceinline__
+#else
+#define BK_CUDA 0
+#define BK_HD inline __attribute__((always_inline))
+#endif
+
+// True inside code that runs on the GPU, where the CUDA intrinsics are.
+#if defined(__CUDA_ARCH__)
+#define BK_ON_GPU 1
+#else
+#define BK_ON_GPU 0
+#endif
+
+#define BK_RESTRICT __restrict__

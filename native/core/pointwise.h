@@ -1,0 +1,125 @@
+// The pointwise skeleton: any number of inputs and outputs, each element computed from the same element of the inputs.
+//
+// A functor takes the inputs, widened to their compute types, and returns the output, or a Pack of outputs, which the
+// skeleton narrows. One that depends on the position has `at(i)` instead: a piece, which holds for the `count` elements
+// from i on and takes the distance from i before the inputs. Loads of an element precede its stores, so an output may be
+// an input of the same layout.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "core/layout.h"
+#include "core/launch.h"
+#include "core/pack.h"
+#include "core/vec.h"
+
+namespace bk {
+
+template <class Fn>
+struct WholePiece {
+    const Fn& fn;
+    static constexpr int64_t count = INT64_MAX;
+    template <class... C>
+    BK_HD auto operator()(int64_t, C... x) const {
+        return fn(x...);
+    }
+};
+
+template <class Fn>
+BK_HD auto piece_at(const Fn& fn, int64_t i, int) -> decltype(fn.at(i)) {
+    return fn.at(i);
+}
+
+template <class Fn>
+BK_HD WholePiece<Fn> piece_at(const Fn& fn, int64_t, long) {
+    return {fn};
+}
+
+template <class... T>
+struct Outputs {
+    Pack<T*...> pointer;
+    static constexpr int count = sizeof...(T);
+    static constexpr int widest = [] {
+        int n = 1;
+        ((n = static_cast<int>(sizeof(T)) > n ? static_cast<int>(sizeof(T)) : n), ...);
+        return n;
+    }();
+};
+
+template <class... T>
+struct Inputs {
+    Pack<const T*...> pointer;
+    static constexpr int count = sizeof...(T);
+    static constexpr int widest = Outputs<T...>::widest;
+};
+
+template <class... T>
+Outputs<T...> outputs(T*... pointers) {
+    return {pack(pointers...)};
+}
+
+template <class... T>
+Inputs<T...> inputs(const T*... pointers) {
+    return {pack(pointers...)};
+}
+
+// Narrows a functor's result into `lane` of one vector an output.
+template <int N, class T, class Result>
+BK_HD void put(Pack<Vec<T, N>>& y, int lane, const Result& result) {
+    get<0>(y).lane[lane] = narrow<T>(result);
+}
+
+template <int N, class... T, class... C, size_t... O>
+BK_HD void put_each(Pack<Vec<T, N>...>& y, int lane, const Pack<C...>& result, std::index_sequence<O...>) {
+    ((get<O>(y).lane[lane] = narrow<T>(get<O>(result))), ...);
+}
+
+template <int N, class... T, class... C>
+BK_HD void put(Pack<Vec<T, N>...>& y, int lane, const Pack<C...>& result) {
+    put_each(y, lane, result, std::index_sequence_for<T...>{});
+}
+
+// Elements element, ..., element + N - 1.
+template <int N, class... Out, class Fn, class... In, size_t... I>
+BK_HD void compute(const Fn& fn, int64_t element, const Pack<Vec<In, N>...>& x, Pack<Vec<Out, N>...>& y,
+                   std::index_sequence<I...>) {
+    const auto piece = piece_at(fn, element, 0);
+    if (piece.count >= N) {
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int lane = 0; lane < N; ++lane) put(y, lane, piece(lane, widen(get<I>(x).lane[lane])...));
+    } else {
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int lane = 0; lane < N; ++lane)
+            put(y, lane, piece_at(fn, element + lane, 0)(0, widen(get<I>(x).lane[lane])...));
+    }
+}
+
+template <class... T, size_t... I>
+bool all_aligned(const Pack<T*...>& pointers, int lanes, std::index_sequence<I...>) {
+    return (is_aligned(get<I>(pointers), sizeof(T) * lanes) && ...);
+}
+
+struct CopyFunctor {
+    template <class C>
+    BK_HD C operator()(C x) const {
+        return x;
+    }
+};
+
+template <class C>
+struct ZeroFunctor {
+    BK_HD C operator()() const { return C(0); }
+};
+
+}  // namespace bk
+
+#if BK_CUDA
+#include "core/pointwise_cuda.cuh"
+#else
+#include "core/pointwise_cpu.h"
+#endif

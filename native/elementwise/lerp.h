@@ -1,0 +1,94 @@
+// Linear interpolation with a scalar weight.
+//
+// lerp(a, b, w) = a + w (b - a) below w = 0.5 and b - (1 - w) (b - a) from there on, so that both ends are exact.
+#pragma once
+
+#include <cstdint>
+
+#include "core/checks.h"
+#include "core/pointwise.h"
+#include "core/strided_args.h"
+
+namespace bk {
+
+template <class C>
+struct LerpFunctor {
+    C weight;
+    BK_HD C operator()(C a, C b) const {
+        return weight < C(0.5) ? a + weight * (b - a) : b - (b - a) * (C(1) - weight);
+    }
+};
+
+template <class C>
+struct LerpBackwardFunctor {
+    C weight;
+    BK_HD Pack<C, C> operator()(C dy) const { return pack((C(1) - weight) * dy, weight * dy); }
+};
+
+template <class T>
+struct Lerp {
+    int64_t numel;
+    float p;
+
+    int64_t count() const { return numel; }
+    Status check() const { return require_non_negative({{"numel", numel}}); }
+    Status run(const T* a, const T* b, T* y, const Launch& launch) const {
+        return pointwise(launch, numel, LerpFunctor<compute_t<T>>{p}, outputs(y), inputs(a, b));
+    }
+};
+
+template <class T>
+struct LerpBackward {
+    int64_t numel;
+    float p;
+
+    int64_t count() const { return numel; }
+    Status check() const { return require_non_negative({{"numel", numel}}); }
+    Status run(const T* dy, T* da, T* db, const Launch& launch) const {
+        return pointwise(launch, numel, LerpBackwardFunctor<compute_t<T>>{p}, outputs(da, db), inputs(dy));
+    }
+};
+
+template <class T>
+struct LerpStrided {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_a;
+    const int64_t* stride_b;
+    const int64_t* stride_y;
+    float p;
+
+    int64_t count() const { return numel; }
+    Status check() const {
+        return check_shape("numel", numel, rank, "shape", shape,
+                           {{"stride_a", stride_a}, {"stride_b", stride_b}, {"stride_y", stride_y}});
+    }
+    Status run(const T* a, const T* b, T* y, const Launch& launch) const {
+        return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_y, stride_a, stride_b}),
+                                 LerpFunctor<compute_t<T>>{p}, outputs(y), inputs(a, b));
+    }
+};
+
+template <class T>
+struct LerpBackwardStrided {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_da;
+    const int64_t* stride_db;
+    float p;
+
+    int64_t count() const { return numel; }
+    Status check() const {
+        return check_shape("numel", numel, rank, "shape", shape,
+                           {{"stride_dy", stride_dy}, {"stride_da", stride_da}, {"stride_db", stride_db}});
+    }
+    Status run(const T* dy, T* da, T* db, const Launch& launch) const {
+        return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_da, stride_db, stride_dy}),
+                                 LerpBackwardFunctor<compute_t<T>>{p}, outputs(da, db), inputs(dy));
+    }
+};
+
+}  // namespace bk

@@ -1,0 +1,29 @@
+// Gradient of both segment sums: a gather of rows, d_input[i] = d_output[segment_ids[i]], 0 for an id out of range.
+#pragma once
+
+#include <cstdint>
+
+#include "core/checks.h"
+#include "core/gather_rows.h"
+#include "core/launch.h"
+#include "segment/segment_shape.h"
+
+namespace bk {
+
+template <class T, class I>
+struct SegmentSumBackward {
+    int32_t n;
+    int32_t d;
+    int32_t num_segments;
+
+    int64_t count() const { return shape().is_negative() ? -1 : int64_t{n} * d; }
+    Status check() const { return shape().check(); }
+    Status run(const T* d_output, const I* segment_ids, T* d_input, const Launch& launch) const {
+        return gather_rows(launch, GatherShape{n, d, num_segments}, d_output, segment_ids, d_input);
+    }
+
+private:
+    SegmentShape shape() const { return {n, d, num_segments}; }
+};
+
+}  // namespace bk
