@@ -1,0 +1,90 @@
+"""Reads DLPack capsules (dmlc/dlpack dlpack.h, versions 0.x and 1.x) through ctypes.
+
+A capsule is never marked as used: its destructor releases the tensor, so whoever holds the capsule holds the memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+_DEVICE_NAMES = {1: "cpu", 2: "cuda", 3: "shared", 13: "shared"}  # pinned and managed memory serve both sides
+_READ_ONLY = 1
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int32), ("index", ctypes.c_int32)]
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("rank", ctypes.c_int32),
+        ("dtype", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    ]
+
+
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+
+
+class View(NamedTuple):
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None  # in elements
+    dtype: tuple[int, int, int]  # type code, bits, lanes
+    readonly: bool
+    capsule: object
+
+
+def device_name(device: tuple[int, int]) -> str:
+    """ "cpu", "cuda", "shared" (either side may touch it), or "DLPack device <n>"."""
+    kind = int(device[0])
+    return _DEVICE_NAMES.get(kind, f"DLPack device {kind}")
+
+
+def export(obj: Any, device: str) -> View:
+    """Ask `obj` for a capsule, without any synchronisation, and read it."""
+    stream = {"stream": -1} if device == "cuda" else {}
+    try:
+        capsule = obj.__dlpack__(max_version=(1, 0), **stream)
+    except TypeError:  # an exporter older than version 1
+        capsule = obj.__dlpack__(**stream)
+    if _is_valid(capsule, b"dltensor_versioned"):
+        managed = ctypes.cast(_get_pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(_Versioned)).contents
+        if managed.major != 1:
+            raise ValueError(f"DLPack version {managed.major}.{managed.minor}")
+        content, readonly = managed.tensor, bool(managed.flags & _READ_ONLY)
+    elif _is_valid(capsule, b"dltensor"):
+        content, readonly = ctypes.cast(_get_pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents, False
+    else:
+        raise ValueError("__dlpack__ gave no DLPack capsule")
+    return View(
+        address=(content.data or 0) + content.byte_offset,
+        shape=tuple(content.shape[: content.rank]) if content.rank else (),
+        strides=tuple(content.strides[: content.rank]) if content.rank and content.strides else None,
+        dtype=(content.dtype.code, content.dtype.bits, content.dtype.lanes),
+        readonly=readonly,
+        capsule=capsule,
+    )

@@ -1,0 +1,206 @@
+"""Finds, opens and checks the C library.
+
+Order: BARACUDA_LIB (a file), BARACUDA_BACKEND (cpu or cuda), the CUDA library where a device answers, the CPU library.
+For a backend the candidates are libs/<backend>/ in this package (wheel), build/<backend>/ beside it (checkout), and the
+system loader. An explicit choice that fails raises; an automatic one falls back and says so at level INFO.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import pathlib
+import threading
+from typing import Any
+
+from baracuda.errors import InvalidProblemError, LibraryNotFoundError, UnsupportedError, raise_for_status
+
+SONAME = "libbaracuda_kernels.so"
+PREFIX = "baracuda_kernels_"
+BACKENDS = ("cpu", "cuda")
+
+_log = logging.getLogger("baracuda")
+_PACKAGE = pathlib.Path(__file__).resolve().parent
+_lock = threading.RLock()
+_opened: dict[str, Library] = {}
+_default: Library | None = None
+
+
+class Library:
+    """One opened library: `ffi`, `lib` (cffi), `path`, `backend` ("cpu" or "cuda") and `build_info`."""
+
+    def __init__(self, ffi: Any, lib: Any, path: str, build_info: dict[str, Any]) -> None:
+        self.ffi = ffi
+        self.lib = lib
+        self.path = path
+        self.build_info = build_info
+        self.backend: str = build_info["backend"]
+        self._functions: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"<baracuda {self.backend} library {self.path}>"
+
+    def symbols(self) -> list[str]:
+        """Names of all exported functions, in header order."""
+        count = self.lib.baracuda_kernels_symbol_count()
+        return [self._string(self.lib.baracuda_kernels_symbol_name(i)) for i in range(count)]
+
+    def function(self, op: str, kind: str = "run") -> Any:
+        """C function of an op such as "alibi_f32"; kind is "run", "can_implement" or "workspace_size"."""
+        name = symbol_name(op, kind)
+        function = self._functions.get(name)
+        if function is None:
+            try:
+                function = getattr(self.lib, name)
+            except AttributeError:
+                raise UnsupportedError(f"{self.path} has no symbol {name}", symbol=name) from None
+            self._functions[name] = function
+        return function
+
+    def last_error(self) -> str:
+        """Text of the calling thread's last failure."""
+        return self._string(self.lib.baracuda_kernels_last_error())
+
+    def status_name(self, status: int) -> str:
+        return self._string(self.lib.baracuda_kernels_status_name(status))
+
+    def check(self, symbol: str, status: int) -> None:
+        """Raise what `status` stands for, if it is not 0."""
+        if status:
+            raise_for_status(self, symbol, status)
+
+    def _string(self, pointer: Any) -> str:
+        return self.ffi.string(pointer).decode("utf-8", "replace")
+
+
+def symbol_name(op: str, kind: str = "run") -> str:
+    return f"{PREFIX}{op}_{kind}"
+
+
+@functools.cache
+def op_rows() -> dict[str, dict[str, Any]]:
+    """Rows of the op table by op, e.g. "alibi_f32"; keys row, family, dtypes, workspace, deterministic, doc."""
+    from baracuda import _oplist
+
+    return {entry["op"]: entry for entry in _oplist.OPS}
+
+
+def load(path: str | os.PathLike[str] | None = None, backend: str | None = None) -> Library:
+    """Open a library: the file `path`, or the one of `backend`, or the one that the environment and machine choose.
+
+    LibraryNotFoundError lists every path tried and why it was refused.
+    """
+    if backend is not None and backend not in BACKENDS:
+        raise InvalidProblemError(f"backend is {backend!r}, must be one of {', '.join(BACKENDS)}")
+    tried: list[tuple[str, str]] = []
+    with _lock:
+        if path is not None:
+            return _explicit("the given library", [os.fspath(path)], backend, tried)
+        if backend is not None:
+            return _explicit(f"a {backend} library", _candidates(backend), backend, tried)
+        return _choose(tried)
+
+
+def default_library() -> Library:
+    """The library used where none is named; opened on the first call."""
+    global _default
+    if _default is None:
+        with _lock:
+            if _default is None:
+                _default = load()
+    return _default
+
+
+def cuda_unavailable() -> str:
+    """Why no CUDA device can be used; empty if one answers."""
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        return f"cuda-python is not usable ({error})"
+    try:
+        (status,) = driver.cuInit(0)
+        if status == driver.CUresult.CUDA_SUCCESS:
+            status, count = driver.cuDeviceGetCount()
+            if status == driver.CUresult.CUDA_SUCCESS:
+                return "" if count else "the driver reports no device"
+        return f"the driver answers {status.name}"
+    except Exception as error:  # a missing libcuda surfaces as RuntimeError or as the loader's own types
+        return f"no CUDA driver ({error})"
+
+
+def _choose(tried: list[tuple[str, str]]) -> Library:
+    wanted = os.environ.get("BARACUDA_BACKEND") or None
+    if wanted is not None and wanted not in BACKENDS:
+        raise LibraryNotFoundError(f"BARACUDA_BACKEND is {wanted!r}, must be one of {', '.join(BACKENDS)}")
+    if path := os.environ.get("BARACUDA_LIB"):
+        return _explicit("the library of BARACUDA_LIB", [path], wanted, tried)
+    if wanted:
+        return _explicit(f"a {wanted} library (BARACUDA_BACKEND)", _candidates(wanted), wanted, tried)
+    if reason := cuda_unavailable():
+        tried.append(("cuda", reason))
+    elif library := _first(_candidates("cuda"), "cuda", tried):
+        return library
+    if library := _first(_candidates("cpu"), "cpu", tried):
+        _log.info("CPU library %s; %s", library.path, "; ".join(f"{place}: {reason}" for place, reason in tried))
+        return library
+    raise LibraryNotFoundError("found no baracuda library; tried", tuple(tried))
+
+
+def _explicit(what: str, paths: list[str], backend: str | None, tried: list[tuple[str, str]]) -> Library:
+    if library := _first(paths, backend, tried):
+        return library
+    raise LibraryNotFoundError(f"cannot use {what}; tried", tuple(tried))
+
+
+def _candidates(backend: str) -> list[str]:
+    return [str(_PACKAGE / "libs" / backend / SONAME), str(_PACKAGE.parent / "build" / backend / SONAME), SONAME]
+
+
+def _first(paths: list[str], backend: str | None, tried: list[tuple[str, str]]) -> Library | None:
+    for path in paths:
+        try:
+            return _open(path, backend)
+        except _RefusedError as reason:
+            tried.append((path, str(reason)))
+    return None
+
+
+class _RefusedError(Exception):
+    """Why a candidate cannot be used."""
+
+
+def _open(path: str, backend: str | None) -> Library:
+    library = _opened.get(path)
+    if library is None:
+        library = _opened[path] = _handshake(path)
+    if backend is not None and library.backend != backend:
+        raise _RefusedError(f"is a {library.backend} library, not {backend}")
+    return library
+
+
+def _handshake(path: str) -> Library:
+    try:
+        from baracuda._ffi import ffi
+        from baracuda._oplist import ABI_HASH
+    except ImportError as error:
+        raise _RefusedError(f"the generated bindings are missing ({error}): run `make abi`") from None
+    try:
+        lib = ffi.dlopen(path)
+    except OSError as error:
+        raise _RefusedError(str(error)) from None
+    try:
+        version, found = lib.baracuda_kernels_abi_version(), ffi.string(lib.baracuda_kernels_abi_hash()).decode()
+        info = json.loads(ffi.string(lib.baracuda_kernels_build_info()))
+    except AttributeError as error:
+        raise _RefusedError(f"is no baracuda library ({error})") from None
+    except ValueError as error:
+        raise _RefusedError(f"its build information is no JSON ({error})") from None
+    if version != lib.BARACUDA_ABI_VERSION:
+        raise _RefusedError(f"has ABI version {version}, this package needs {lib.BARACUDA_ABI_VERSION}")
+    if found != ABI_HASH:
+        raise _RefusedError(f"has ABI hash {found}, this package was made for {ABI_HASH}")
+    if info.get("backend") not in BACKENDS:
+        raise _RefusedError(f"its build information names backend {info.get('backend')!r}")
+    return Library(ffi, lib, path, info)

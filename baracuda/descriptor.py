@@ -1,0 +1,101 @@
+"""Descriptors: what a plan is made for. Plain frozen data; `validated` is where a plan looks at it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import numbers
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from baracuda.dtypes import ElementKind, as_element
+from baracuda.errors import InvalidProblemError, UnsupportedError
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+MAX_RANK = 8
+
+Check = Callable[[str, Any], Any]  # (field name, value) -> the value as the plan uses it
+D = TypeVar("D", bound="Descriptor")
+
+
+def checked(check: Check, **options: Any) -> Any:
+    """A dataclass field whose value goes through `check` when a plan is selected."""
+    return dataclasses.field(metadata={"check": check}, **options)
+
+
+def as_integer(name: str, value: object, low: int, high: int) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise InvalidProblemError(f"{name} is {value!r}, must be an integer")
+    if value < low:
+        raise InvalidProblemError(f"{name} is {value}, must be >= {low}")
+    if value > high:
+        raise InvalidProblemError(f"{name} is {value}, must be <= {high}")
+    return int(value)
+
+
+def as_real(name: str, value: object) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.floating)):
+        raise InvalidProblemError(f"{name} is {value!r}, must be a real number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InvalidProblemError(f"{name} is {value!r}, too large for a float") from None
+
+
+def as_extents(name: str, values: object, low: int) -> tuple[int, ...]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidProblemError(f"{name} is {values!r}, must be a sequence of integers")
+    extents = tuple(as_integer(f"{name}[{i}]", value, low, INT32_MAX) for i, value in enumerate(values))
+    if len(extents) > MAX_RANK:
+        raise UnsupportedError(f"{name} is {extents}, of rank {len(extents)}; at most {MAX_RANK} is supported")
+    return extents
+
+
+def extent() -> Any:
+    """An extent: 0 .. 2^31 - 1."""
+    return checked(lambda name, value: as_integer(name, value, 0, INT32_MAX))
+
+
+def shape(low: int = 0) -> Any:
+    """Extents of a tensor of rank 0 to 8, each at least `low`."""
+    return checked(lambda name, value: as_extents(name, value, low))
+
+
+def choice(kind: type[enum.IntEnum]) -> Any:
+    """A member of `kind`, or its number."""
+
+    def check(name: str, value: object) -> enum.IntEnum:
+        number = as_integer(name, value, INT64_MIN, INT64_MAX)
+        try:
+            return kind(number)
+        except ValueError:
+            raise UnsupportedError(f"{name} is {value!r}, which is no {kind.__name__}") from None
+
+    return checked(check)
+
+
+@dataclasses.dataclass(frozen=True)
+class Descriptor:
+    """Base: `element` is the dtype of the data operands."""
+
+    element: ElementKind = dataclasses.field(
+        kw_only=True, metadata={"check": lambda name, value: as_element(value, name)}
+    )
+
+    def validated(self: D) -> D:
+        """A copy with every field checked and in its exact type."""
+        return type(self)(
+            **{f.name: f.metadata["check"](f.name, getattr(self, f.name)) for f in dataclasses.fields(self)}
+        )
+
+
+def product(name: str, extents: Iterable[int]) -> int:
+    """Product of extents, below 2^63."""
+    result = math.prod(extents)
+    if result > INT64_MAX:
+        raise InvalidProblemError(f"{name} has {result} elements, must be below 2^63")
+    return result

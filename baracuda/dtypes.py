@@ -1,0 +1,177 @@
+"""Element types, and their names in NumPy, torch, the array interfaces and DLPack.
+
+bf16 and fp8 have NumPy dtypes only where ml_dtypes is installed; without it arrays of them travel as unsigned integers
+of the same width.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from baracuda.errors import InvalidProblemError, UnsupportedError
+
+
+class ElementKind(IntEnum):
+    """Element type. Persist `token`, not the number."""
+
+    F16 = 0
+    BF16 = 1
+    F32 = 2
+    F32_STRICT = 3  # f32 on CUDA cores where a GEMM would take TF32
+    F64 = 4
+    S8 = 5
+    U8 = 6
+    I32 = 7
+    I64 = 8
+    BOOL = 9
+    FP8_E4M3 = 10
+    FP8_E5M2 = 11
+    S4 = 12  # two a byte, low nibble first
+    U4 = 13
+    BIN = 14  # eight a byte, lowest bit first
+    COMPLEX32 = 15  # two f32
+    COMPLEX64 = 16  # two f64
+    U32 = 17
+
+    @property
+    def token(self) -> str:
+        """Spelling in symbols and persisted files."""
+        return _TABLE[self][0]
+
+    @property
+    def bits(self) -> int:
+        return _TABLE[self][1]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a storage unit: of an element, or of the byte that packed elements share."""
+        return max(1, self.bits // 8)
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """dtype of a NumPy array of such elements; packed types are bytes."""
+        name = _TABLE[self][2]
+        if name in _ML_DTYPES:
+            return ml_dtype(name) or np.dtype(f"u{self.itemsize}")
+        return np.dtype(name)
+
+    def nbytes(self, count: int) -> int:
+        """Bytes that `count` elements occupy."""
+        return (count * self.bits + 7) // 8
+
+    def __str__(self) -> str:
+        return self.token
+
+
+# token, bits, NumPy name, DLPack (type code, bits) where it has one
+_TABLE: dict[ElementKind, tuple[str, int, str, tuple[int, int] | None]] = {
+    ElementKind.F16: ("f16", 16, "float16", (2, 16)),
+    ElementKind.BF16: ("bf16", 16, "bfloat16", (4, 16)),
+    ElementKind.F32: ("f32", 32, "float32", (2, 32)),
+    ElementKind.F32_STRICT: ("f32", 32, "float32", None),
+    ElementKind.F64: ("f64", 64, "float64", (2, 64)),
+    ElementKind.S8: ("s8", 8, "int8", (0, 8)),
+    ElementKind.U8: ("u8", 8, "uint8", (1, 8)),
+    ElementKind.I32: ("i32", 32, "int32", (0, 32)),
+    ElementKind.I64: ("i64", 64, "int64", (0, 64)),
+    ElementKind.BOOL: ("bool", 8, "bool", (6, 8)),
+    ElementKind.FP8_E4M3: ("e4m3fn", 8, "float8_e4m3fn", (10, 8)),
+    ElementKind.FP8_E5M2: ("e5m2", 8, "float8_e5m2", (12, 8)),
+    ElementKind.S4: ("s4", 4, "uint8", None),
+    ElementKind.U4: ("u4", 4, "uint8", None),
+    ElementKind.BIN: ("b1", 1, "uint8", None),
+    ElementKind.COMPLEX32: ("c32", 64, "complex64", (5, 64)),
+    ElementKind.COMPLEX64: ("c64", 128, "complex128", (5, 128)),
+    ElementKind.U32: ("u32", 32, "uint32", (1, 32)),
+}
+_ML_DTYPES = {"bfloat16", "float8_e4m3fn", "float8_e5m2"}
+_BY_SPELLING = {name: kind for kind, (_, _, name, dlpack) in _TABLE.items() if dlpack}
+_BY_SPELLING |= {token: kind for kind, (token, *_) in _TABLE.items() if kind is not ElementKind.F32_STRICT}
+_BY_DLPACK = {dlpack: kind for kind, (_, _, _, dlpack) in _TABLE.items() if dlpack}
+
+f16 = ElementKind.F16
+bf16 = ElementKind.BF16
+f32 = ElementKind.F32
+f32_strict = ElementKind.F32_STRICT
+f64 = ElementKind.F64
+s8 = ElementKind.S8
+u8 = ElementKind.U8
+i32 = ElementKind.I32
+i64 = ElementKind.I64
+bool_ = ElementKind.BOOL
+e4m3fn = ElementKind.FP8_E4M3
+e5m2 = ElementKind.FP8_E5M2
+s4 = ElementKind.S4
+u4 = ElementKind.U4
+b1 = ElementKind.BIN
+c32 = ElementKind.COMPLEX32
+c64 = ElementKind.COMPLEX64
+u32 = ElementKind.U32
+
+
+@functools.cache
+def ml_dtype(name: str) -> np.dtype[Any] | None:
+    """NumPy dtype of a type that only ml_dtypes has; None where it is not installed."""
+    try:
+        return np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
+    except ImportError:
+        return None
+
+
+def as_element(value: object, name: str = "dtype") -> ElementKind:
+    """ElementKind of a kind, a token ("bf16"), a NumPy or torch dtype, or a name of one; `name` is for the message."""
+    if isinstance(value, ElementKind):
+        return value
+    if isinstance(value, str):
+        spelling = value
+    elif type(value).__module__ == "torch":
+        spelling = str(value).removeprefix("torch.")
+    elif isinstance(value, (np.dtype, type)):
+        try:
+            dtype = np.dtype(value)
+        except TypeError:
+            raise InvalidProblemError(f"{name} is {value!r}, which is no dtype") from None
+        if not dtype.isnative:
+            raise UnsupportedError(f"{name} is {dtype.str!r}: foreign byte order")
+        spelling = dtype.name
+    else:
+        raise InvalidProblemError(f"{name} is {value!r}, which is no dtype")
+    kind = _BY_SPELLING.get(spelling)
+    if kind is None:
+        raise UnsupportedError(f"{name} is {spelling!r}, which no element type corresponds to")
+    return kind
+
+
+def from_typestr(typestr: object, name: str = "dtype") -> ElementKind:
+    """ElementKind of an array-interface type string such as "<f4"."""
+    if not isinstance(typestr, str):
+        raise InvalidProblemError(f"{name}: typestr is {typestr!r}, must be a string")
+    try:
+        return as_element(np.dtype(typestr), name)
+    except TypeError:
+        raise InvalidProblemError(f"{name}: typestr {typestr!r} is no dtype") from None
+
+
+def from_dlpack(code: int, bits: int, lanes: int, name: str = "dtype") -> ElementKind:
+    """ElementKind of a DLDataType."""
+    kind = _BY_DLPACK.get((code, bits))
+    if kind is None or lanes != 1:
+        raise UnsupportedError(f"{name}: DLPack type code {code}, {bits} bits, {lanes} lanes has no element type")
+    return kind
+
+
+def bf16_from_f32(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """bf16 bit patterns (uint16) of f32 values, rounded to nearest even; a NaN stays one."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+    return np.where(np.isnan(values), ((bits >> np.uint32(16)) | np.uint32(0x40)).astype(np.uint16), rounded)
+
+
+def f32_from_bf16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """f32 values of bf16 bit patterns (uint16); exact."""
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)

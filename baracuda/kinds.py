@@ -1,0 +1,223 @@
+"""Enumerations of the plan layer. Values are stable; OpCategory and ArchSku have tokens for persisted files."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class OpCategory(IntEnum):
+    GEMM = 0
+    UNARY_ELEMENTWISE = 1
+    BINARY_ELEMENTWISE = 2
+    TERNARY_ELEMENTWISE = 3
+    GATED_ACTIVATION = 4
+    REDUCTION = 5
+    SCAN = 6
+    NORMALIZATION = 7
+    SOFTMAX = 8
+    CONVOLUTION = 9
+    POOLING = 10
+    ATTENTION = 11
+    INDEXING = 12
+    EMBEDDING = 13
+    SHAPE_LAYOUT = 14
+    SORTING = 15
+    QUANTIZATION = 16
+    RANDOM = 17
+    LOSS = 18
+    SEGMENT_OPS = 19
+    IMAGE = 20
+    FFT = 21
+    LINALG = 22
+    MOE = 23
+
+    @property
+    def token(self) -> str:
+        """Spelling in persisted files."""
+        return _CATEGORY_TOKENS[self]
+
+
+_CATEGORY_TOKENS = tuple(
+    "gem une bin ter gat red scn nrm sft cnv pol att idx emb shp srt qnt rnd los seg img fft lin moe".split()
+)
+
+
+class ArchSku(IntEnum):
+    SM80 = 0
+    SM89 = 1
+    SM90A = 2
+
+    @property
+    def token(self) -> str:
+        """Spelling in persisted files."""
+        return f"cuda:{self.name.lower()}"
+
+
+class BackendKind(IntEnum):
+    BESPOKE = 0
+    CUTLASS = 1
+    CUBLAS = 2
+    CUDNN = 3
+    CUFFT = 4
+    CUSPARSE = 5
+    CUSOLVER = 6
+    CURAND = 7
+    CUTENSOR = 8
+    NPP = 9
+    CVCUDA = 10
+    FLASH_ATTENTION_V2 = 11
+    FLASH_INFER = 12
+    OZAKI = 13
+
+
+class MathPrecision(IntEnum):
+    F16 = 0
+    BF16 = 1
+    TF32 = 2
+    F32 = 3
+    F64 = 4
+    INT8 = 5
+    FP8_E4M3 = 6
+    FP8_E5M2 = 7
+    INT4 = 8
+    BINARY = 9
+
+
+class LayoutSku(IntEnum):
+    """GEMM operand layouts: A, B, then C and D; R row-major, C column-major."""
+
+    RCR = 0
+    RRR = 1
+
+
+class ActivationKind(IntEnum):
+    RELU = 0
+    GELU = 1
+    SILU = 2
+
+
+class EpilogueKind(IntEnum):
+    """D = act(alpha * A B + beta * C + bias[n]); GELU is the exact erf form."""
+
+    IDENTITY = 0
+    BIAS = 1
+    BIAS_RELU = 2
+    BIAS_GELU = 3
+    BIAS_SILU = 4
+
+    @property
+    def requires_bias(self) -> bool:
+        return self is not EpilogueKind.IDENTITY
+
+    @property
+    def activation(self) -> ActivationKind | None:
+        return ActivationKind(self - 2) if self >= EpilogueKind.BIAS_RELU else None
+
+
+class ShapeLayoutKind(IntEnum):
+    """Backward plans carry the forward value."""
+
+    PAD = 0
+    CONCAT = 1
+    PERMUTE = 2
+    REPEAT = 3
+    FLIP = 4
+    ROLL = 5
+    MESHGRID = 6
+    FILL = 7
+    WRITE_SLICE = 8
+    CONTIGUIZE = 9
+    TRIU = 10
+    TRIL = 11
+
+
+class EmbeddingKind(IntEnum):
+    EMBEDDING = 0
+    EMBEDDING_BACKWARD = 1
+    EMBEDDING_BAG_SUM = 2
+    EMBEDDING_BAG_MEAN = 3
+    EMBEDDING_BAG_SUM_BACKWARD = 4
+    EMBEDDING_BAG_MEAN_BACKWARD = 5
+    EMBEDDING_BAG_MAX = 6
+    EMBEDDING_BAG_MAX_BACKWARD = 7
+
+
+class EmbeddingBagMode(IntEnum):
+    SUM = 0
+    MEAN = 1
+
+
+class SegmentKind(IntEnum):
+    SEGMENT_SUM = 0
+    SEGMENT_SUM_BACKWARD = 1
+    SEGMENT_MEAN = 2
+    SEGMENT_MEAN_BACKWARD = 3
+    SEGMENT_MAX = 4
+    SEGMENT_MIN = 5
+    SEGMENT_PROD = 6
+    UNSORTED_SEGMENT_SUM = 7
+    UNSORTED_SEGMENT_SUM_BACKWARD = 8
+    UNSORTED_SEGMENT_MEAN = 9
+    UNSORTED_SEGMENT_MEAN_BACKWARD = 10
+    UNSORTED_SEGMENT_MAX = 11
+    UNSORTED_SEGMENT_MIN = 12
+    SEGMENT_MAX_BACKWARD = 13
+    SEGMENT_MIN_BACKWARD = 14
+    SEGMENT_PROD_BACKWARD = 15
+    UNSORTED_SEGMENT_MAX_BACKWARD = 16
+    UNSORTED_SEGMENT_MIN_BACKWARD = 17
+    UNSORTED_SEGMENT_PROD = 18
+    UNSORTED_SEGMENT_PROD_BACKWARD = 19
+
+
+class AttentionKind(IntEnum):
+    """Backward plans carry the forward value."""
+
+    ROPE = 0
+    ALIBI = 1
+    SDPA = 2
+    FLASH_ATTENTION = 3
+    KV_CACHE = 4
+    PAGED_ATTENTION = 5
+    HYPER_CONNECTION = 6
+    SSD_CHUNK_SCAN = 7
+    SELECTIVE_SCAN = 8
+    BLOCK_SPARSE_ATTENTION = 9
+    RING_ATTENTION = 10
+
+
+class BinaryKind(IntEnum):
+    """MOD takes the sign of b, REMAINDER the sign of a; MINIMUM and MAXIMUM propagate NaN, FMIN and FMAX drop it."""
+
+    ADD = 0
+    SUB = 1
+    MUL = 2
+    DIV = 3
+    FLOOR_DIVIDE = 4
+    MOD = 5
+    REMAINDER = 6
+    POW = 7
+    ATAN2 = 8
+    HYPOT = 9
+    COPYSIGN = 10
+    NEXTAFTER = 11
+    LDEXP = 12
+    MINIMUM = 13
+    MAXIMUM = 14
+    FMIN = 15
+    FMAX = 16
+    EQ = 17
+    NE = 18
+    GT = 19
+    GE = 20
+    LT = 21
+    LE = 22
+    LOGICAL_AND = 23
+    LOGICAL_OR = 24
+    LOGICAL_XOR = 25
+    BITWISE_AND = 26
+    BITWISE_OR = 27
+    BITWISE_XOR = 28
+    BITWISE_LEFT_SHIFT = 29
+    BITWISE_RIGHT_SHIFT = 30
+    LERP = 31

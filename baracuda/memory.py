@@ -1,0 +1,221 @@
+"""Allocate, upload and download: enough to use the library without another framework.
+
+Memory belongs to the backend of `library` (default: the default library): cudaMalloc on the current device, or 64-byte
+aligned host memory. It is freed with the last TensorRef that views it; on CUDA that waits for the device, so keep
+tensors alive while a graph is captured. `stream` None is the per-thread default stream, as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from baracuda import dtypes
+from baracuda._lib import Library, default_library
+from baracuda.dtypes import ElementKind, as_element
+from baracuda.errors import InternalError, InvalidProblemError, UnsupportedError
+from baracuda.stream import stream_handle
+from baracuda.tensor import TensorRef, tensor
+
+if TYPE_CHECKING:
+    from baracuda.plan import Plan
+
+_ALIGNMENT = 64
+_PER_THREAD_STREAM = 2  # cudaStreamPerThread
+Array = np.ndarray[Any, Any]
+
+
+def empty(shape: int | Iterable[int], dtype: object = ElementKind.F32, *, library: Library | None = None) -> TensorRef:
+    """Uninitialised contiguous tensor."""
+    library = library or default_library()
+    dtype = as_element(dtype)
+    # the view checks the extents
+    view = TensorRef(0, (shape,) if isinstance(shape, (int, np.integer)) else shape, dtype)  # type: ignore[arg-type]
+    owner: _CudaBuffer | _HostBuffer
+    owner = (_CudaBuffer if library.backend == "cuda" else _HostBuffer)(view.nbytes)
+    return TensorRef(owner.ptr, view.shape, dtype, length=view.numel, device=library.backend, owner=owner)
+
+
+def zeros(shape: int | Iterable[int], dtype: object = ElementKind.F32, *, library: Library | None = None) -> TensorRef:
+    """Contiguous tensor of zeros, complete on return."""
+    view = empty(shape, dtype, library=library)
+    clear(view)
+    synchronize(library=library)
+    return view
+
+
+def upload(
+    array: object,
+    dtype: object = None,
+    *,
+    stream: object = None,
+    out: TensorRef | None = None,
+    library: Library | None = None,
+) -> TensorRef:
+    """Copy a NumPy array, or what np.asarray takes, converted to `dtype`, into a new tensor or the contiguous `out`.
+
+    `array` may be changed as soon as the call returns. f64 values reach bf16 through f32.
+    """
+    host = np.asarray(array)
+    if dtype is None:
+        dtype = out.dtype if out is not None else host.dtype
+    kind = as_element(dtype)
+    data = _as_storage(host, kind)
+    if out is None:
+        out = empty(data.shape, kind, library=library)
+    elif out.dtype is not kind or out.shape != data.shape:
+        raise InvalidProblemError(f"out is {out.dtype} {out.shape}, the array is {kind} {data.shape}")
+    elif not out.is_dense:
+        raise UnsupportedError(f"out has strides {out.strides} for shape {out.shape}, must be contiguous")
+    elif out.readonly:
+        raise InvalidProblemError("out is read-only")
+    if out.nbytes:
+        if _on_cuda(out, library):
+            _cuda_copy(out.ptr, data.ctypes.data, out.nbytes, to_device=True, stream=stream)
+        else:
+            _host_bytes(out.ptr, out.nbytes)[:] = data.reshape(-1).view(np.uint8)
+    return out
+
+
+asarray = upload
+
+
+def download(view: object, *, stream: object = None, library: Library | None = None) -> Array:
+    """Copy a tensor of any strides to a new NumPy array, after the work enqueued on `stream`.
+
+    bf16 comes as ml_dtypes.bfloat16 where that is installed, else widened to float32 (exact).
+    """
+    view = tensor(view)
+    if view.dtype.bits < 8:
+        raise UnsupportedError(f"dtype {view.dtype} is packed; download its bytes as u8")
+    storage = view.dtype.numpy_dtype
+    if not view.numel:
+        cells = np.empty(view.shape, storage)
+    else:
+        start, stop = view.byte_range
+        if not view.ptr:
+            raise InvalidProblemError("tensor is NULL")
+        block = np.empty(stop - start, np.uint8)
+        if _on_cuda(view, library):
+            _cuda_copy(block.ctypes.data, start, block.nbytes, to_device=False, stream=stream)
+        else:
+            stream_handle(stream)
+            block[:] = _host_bytes(start, block.nbytes)
+        strides = tuple(step * storage.itemsize for step in view.strides)
+        cells = np.ndarray(view.shape, storage, block, view.ptr - start, strides).copy()
+    if view.dtype is ElementKind.BF16 and storage == np.uint16:
+        return dtypes.f32_from_bf16(cells)
+    return cells
+
+
+def clear(view: TensorRef, *, stream: object = None, library: Library | None = None) -> None:
+    """Set every byte of a contiguous tensor to 0, in stream order."""
+    if view.readonly or not view.is_dense:
+        raise InvalidProblemError("tensor is read-only" if view.readonly else "tensor must be contiguous")
+    if not view.nbytes:
+        return
+    if _on_cuda(view, library):
+        runtime = _runtime()
+        _check(runtime.cudaMemsetAsync(view.ptr, 0, view.nbytes, _cuda_stream(stream)), "cudaMemsetAsync")
+    else:
+        stream_handle(stream)
+        _host_bytes(view.ptr, view.nbytes)[:] = 0
+
+
+def workspace(plan: Plan) -> TensorRef | None:
+    """Workspace for one plan, on its backend; None where it needs none. Not to be shared by concurrent launches."""
+    return empty(plan.workspace_size, ElementKind.U8, library=plan.library) if plan.workspace_size else None
+
+
+def synchronize(stream: object = None, *, library: Library | None = None) -> None:
+    """Wait for the work enqueued on `stream`; the CPU library has always finished."""
+    handle = _cuda_stream(stream)
+    if (library or default_library()).backend == "cuda":
+        _check(_runtime().cudaStreamSynchronize(handle), "cudaStreamSynchronize")
+
+
+class _HostBuffer:
+    """Aligned host memory, never of size 0."""
+
+    __slots__ = ("block", "ptr")
+
+    def __init__(self, nbytes: int) -> None:
+        try:
+            self.block = np.empty(nbytes + _ALIGNMENT, np.uint8)
+        except (MemoryError, ValueError, OverflowError) as error:
+            raise InternalError(f"cannot allocate {nbytes} bytes: {error}") from None
+        self.ptr: int = -(-self.block.ctypes.data // _ALIGNMENT) * _ALIGNMENT
+
+
+class _CudaBuffer:
+    """Memory of the current device."""
+
+    __slots__ = ("_free", "ptr")
+
+    def __init__(self, nbytes: int) -> None:
+        self.ptr: int = 0
+        if nbytes:
+            runtime = _runtime()
+            self._free = runtime.cudaFree
+            self.ptr = int(_check(runtime.cudaMalloc(nbytes), f"cudaMalloc of {nbytes} bytes"))
+
+    def __del__(self) -> None:
+        if self.ptr:
+            try:
+                self._free(self.ptr)
+            except Exception:  # the interpreter or the driver is going away, and the memory with it
+                self.ptr = 0
+
+
+def _as_storage(host: Array, kind: ElementKind) -> Array:
+    """`host` converted to `kind`, contiguous, as the bytes lie in a tensor."""
+    if kind.bits < 8:
+        raise UnsupportedError(f"dtype {kind} is packed; upload its bytes as u8")
+    target = kind.numpy_dtype
+    if kind is ElementKind.BF16 and host.dtype.kind in "biuf" and target == np.uint16:
+        return dtypes.bf16_from_f32(host.astype(np.float32)).reshape(host.shape)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.ascontiguousarray(host, target).reshape(host.shape)
+    except (TypeError, ValueError) as error:
+        raise InvalidProblemError(f"array of dtype {host.dtype} cannot become {kind}: {error}") from None
+
+
+def _on_cuda(view: TensorRef, library: Library | None) -> bool:
+    return (view.device or (library or default_library()).backend) == "cuda"
+
+
+def _host_bytes(ptr: int, nbytes: int) -> Array:
+    from baracuda._ffi import ffi
+
+    return np.frombuffer(ffi.buffer(ffi.cast("char *", ptr), nbytes), np.uint8)
+
+
+def _cuda_stream(stream: object) -> int:
+    return stream_handle(stream) or _PER_THREAD_STREAM
+
+
+def _cuda_copy(target: int, source: int, nbytes: int, *, to_device: bool, stream: object) -> None:
+    runtime = _runtime()
+    direction = runtime.cudaMemcpyKind
+    kind = direction.cudaMemcpyHostToDevice if to_device else direction.cudaMemcpyDeviceToHost
+    handle = _cuda_stream(stream)
+    _check(runtime.cudaMemcpyAsync(target, source, nbytes, kind, handle), "cudaMemcpyAsync")
+    _check(runtime.cudaStreamSynchronize(handle), "cudaStreamSynchronize")
+
+
+def _runtime() -> Any:
+    try:
+        from cuda.bindings import runtime
+    except ImportError as error:
+        raise UnsupportedError(f"CUDA memory needs the package cuda-python ({error})") from None
+    return runtime
+
+
+def _check(result: tuple[Any, ...], what: str) -> Any:
+    status, *values = result
+    if status != 0:
+        raise InternalError(f"{what}: {getattr(status, 'name', status)}", symbol=what.split(" ", 1)[0])
+    return values[0] if values else None

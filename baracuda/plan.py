@@ -1,0 +1,393 @@
+"""Plans: Descriptor -> select -> run. A family adds a Descriptor, an Args, and a Plan that knows C's argument order."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, TypeVar
+
+from baracuda import descriptor as fields
+from baracuda._lib import Library, default_library, load, op_rows, symbol_name
+from baracuda.descriptor import Descriptor
+from baracuda.dtypes import ElementKind
+from baracuda.errors import BaracudaError, InvalidProblemError, UnsupportedError, WorkspaceTooSmallError
+from baracuda.kinds import ArchSku, BackendKind, EpilogueKind, LayoutSku, MathPrecision, OpCategory
+from baracuda.operands import Args, Operand, Views, check_overlaps, check_reach, check_view, effective_strides, overlaps
+from baracuda.stream import stream_handle
+from baracuda.tensor import TensorRef, contiguous_stride, tensor
+
+P = TypeVar("P", bound="Plan")
+_INDEX_SUFFIX = {ElementKind.I32: "", ElementKind.I64: "_i64idx"}
+_HALVES = (ElementKind.F16, ElementKind.BF16)
+_SIZE_MAX = 2**64 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanPreference:
+    """What to favour when several kernels do the same.
+
+    max_workspace_bytes  a plan never asks for more
+    allow_sm90a          read by GEMM plans only
+    prefer_backend       read by GEMM and attention plans only
+    deterministic        bit-identical results on every run, or UnsupportedError from `select`
+    """
+
+    max_workspace_bytes: int = sys.maxsize
+    allow_sm90a: bool = True
+    prefer_backend: BackendKind | None = None
+    deterministic: bool = False
+
+    def validate(self) -> None:
+        fields.as_integer("preference.max_workspace_bytes", self.max_workspace_bytes, 0, _SIZE_MAX)
+        for name in ("allow_sm90a", "deterministic"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidProblemError(f"preference.{name} is {getattr(self, name)!r}, must be a bool")
+        if self.prefer_backend is not None and not isinstance(self.prefer_backend, BackendKind):
+            raise InvalidProblemError(f"preference.prefer_backend is {self.prefer_backend!r}, must be a BackendKind")
+
+
+@dataclasses.dataclass(frozen=True)
+class PrecisionGuarantee:
+    """What the chosen kernel does, on the library that it was chosen from."""
+
+    math_precision: MathPrecision
+    accumulator: ElementKind
+    bit_stable_on_same_hardware: bool
+    deterministic: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelSku:
+    """Identity of the chosen kernel; `op` is the kind within the category, `arch` None on the CPU."""
+
+    category: OpCategory
+    op: int
+    element: ElementKind
+    aux_element: ElementKind | None
+    layout: LayoutSku | None
+    epilogue: EpilogueKind | None
+    arch: ArchSku | None
+    backend: BackendKind
+    precision_guarantee: PrecisionGuarantee
+
+
+class Plan:
+    """Base. A subclass gives the class variables and overrides `problem`, `trailing`, `variant` or `check` where the C
+    function takes more than descriptor fields and pointers. Plans hold no memory and may be shared between threads.
+    """
+
+    __slots__ = ("_guarantee", "_needs_workspace", "_problem", "descriptor", "library", "name", "workspace_size")
+
+    op: ClassVar[str]  # row of the op table, "{I}" and "{T}" standing for dtypes, "{kind}" for descriptor.kind
+    category: ClassVar[OpCategory]
+    descriptor_type: ClassVar[type[Descriptor]]
+    args_type: ClassVar[type[Args]]
+    scalars: ClassVar[tuple[str, ...]] = ()  # descriptor attributes, in C's order
+    operands: ClassVar[tuple[Operand, ...]] = ()
+    aux_element: ClassVar[ElementKind | None] = None
+
+    descriptor: Any
+    library: Library
+    name: str
+    workspace_size: int
+
+    def __init__(self, descriptor: Any, preference: PlanPreference, library: Library) -> None:
+        """Use `select`, which checks its arguments."""
+        self.descriptor = descriptor
+        self.library = library
+        self.name = self._format("", "").rstrip("_")
+        self._problem: tuple[Any, ...] | None = None
+        for operand in self.operands:
+            fields.product(operand.name, (*operand.extents(descriptor), descriptor.element.itemsize))
+        row = self._row()
+        needed, self._needs_workspace = self._choose_workspace(row, preference)
+        self.workspace_size = needed
+        self._guarantee = self._precision(row)
+
+    @classmethod
+    def select(
+        cls: type[P],
+        stream: object,
+        descriptor: Any,
+        preference: PlanPreference | None = None,
+        *,
+        library: Library | None = None,
+        backend: str | None = None,
+    ) -> P:
+        """A plan for `descriptor` on `library`, on the library of `backend`, or on the default one. Host work only.
+
+        InvalidProblemError for a malformed descriptor, UnsupportedError for one that no kernel serves.
+        """
+        with _naming(cls.__name__):
+            stream_handle(stream)
+            if not isinstance(descriptor, cls.descriptor_type):
+                raise InvalidProblemError(
+                    f"descriptor is of type {type(descriptor).__name__}, must be {cls.descriptor_type.__name__}"
+                )
+            preference = PlanPreference() if preference is None else preference
+            if not isinstance(preference, PlanPreference):
+                raise InvalidProblemError(f"preference is {preference!r}, must be a PlanPreference")
+            preference.validate()
+        with _naming(cls._readable_name(descriptor)):
+            valid = descriptor.validated()
+            if library is None:
+                library = default_library() if backend is None else load(backend=backend)
+            elif not isinstance(library, Library):
+                raise InvalidProblemError(f"library is {library!r}, must be a Library")
+            elif backend not in (None, library.backend):
+                raise InvalidProblemError(f"backend is {backend!r}, but the library is a {library.backend} library")
+            return cls(valid, preference, library)
+
+    @property
+    def precision_guarantee(self) -> PrecisionGuarantee:
+        return self._guarantee
+
+    @property
+    def sku(self) -> KernelSku:
+        return KernelSku(
+            category=self.category, op=int(self.kind), element=self.descriptor.element, aux_element=self.aux_element,
+            layout=None, epilogue=None, arch=None if self.library.backend == "cpu" else ArchSku.SM80,
+            backend=BackendKind.BESPOKE, precision_guarantee=self._guarantee,
+        )  # fmt: skip
+
+    @property
+    def kind(self) -> int:
+        """The op within its category."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.descriptor} on {self.library.backend}>"
+
+    def can_implement(self, args: Args) -> None:
+        """Raise what `run` would raise for these operands; no device work."""
+        with _naming(self.name):
+            op, call = self._operand_call(args)
+            function = self.library.function(op, "can_implement")
+            self.library.check(symbol_name(op, "can_implement"), function(*call))
+
+    def run(self, stream: object, workspace: object, args: Args) -> None:
+        """Enqueue the op. Arguments identical (`is`) with those of the last run of `args` are not checked again."""
+        try:
+            plan, seen_stream, seen_workspace, call, symbol, _ = args._bound
+        except AttributeError:
+            self._first_run(stream, workspace, args)
+            return
+        if plan is self and seen_stream is stream and seen_workspace is workspace:
+            if status := call():
+                self.library.check(symbol, status)
+        else:
+            self._first_run(stream, workspace, args)
+
+    def bind(self, stream: object, workspace: object, args: Args) -> Callable[[], None]:
+        """Check everything now; the result enqueues the op with one C call, also inside a graph capture.
+
+        It keeps the operands, the workspace and the stream alive.
+        """
+        call, symbol, _ = self._prepare(stream, workspace, args)
+        check = self.library.check
+
+        def launch() -> None:
+            if status := call():
+                check(symbol, status)
+
+        launch.operands = (stream, workspace, args)  # type: ignore[attr-defined]
+        return launch
+
+    # --- what a family may override ---------------------------------------------------------------------------------
+
+    def problem(self, variant: str, strides: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:
+        """C arguments before the pointers: scalars and host arrays."""
+        if self._problem is None:
+            self._problem = tuple(int(getattr(self.descriptor, name)) for name in self.scalars)
+        return self._problem
+
+    def trailing(self) -> tuple[Any, ...]:
+        """C arguments between the pointers and the workspace."""
+        return ()
+
+    def variant(self, views: Views) -> str:
+        """Suffix of the symbol for these views."""
+        return ""
+
+    def check(self, views: Views) -> None:
+        """Rules over several operands."""
+
+    def int32_array(self, values: tuple[int, ...]) -> Any:
+        """Host array; never NULL, whatever the rank."""
+        return self.library.ffi.new("int32_t[]", values or (0,))
+
+    def int64_array(self, values: tuple[int, ...]) -> Any:
+        return self.library.ffi.new("int64_t[]", values or (0,))
+
+    # --- selection --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _readable_name(cls, descriptor: Any) -> str:
+        """Name for messages before the descriptor is known to be sound."""
+        kind = getattr(descriptor, "kind", None)
+        return cls.op.format(I="", T="", kind=getattr(kind, "name", "op").lower()).rstrip("_")
+
+    def _format(self, dtype: str, index: str) -> str:
+        kind = getattr(self.descriptor, "kind", None)
+        return self.op.format(T=dtype, I=index, kind="" if kind is None else kind.name.lower())
+
+    def _row(self) -> dict[str, Any]:
+        rows = op_rows()
+        row = rows.get(self._format(self.descriptor.element.token, ""))
+        if row is None or self.descriptor.element is ElementKind.F32_STRICT:
+            known = [kind.token for kind in ElementKind if self._format(kind.token, "") in rows]
+            what = f"element is {self.descriptor.element}, must be one of {', '.join(dict.fromkeys(known))}"
+            raise UnsupportedError(what if known else f"{self.name} is no op of this library")
+        return row
+
+    def _choose_workspace(self, row: dict[str, Any], preference: PlanPreference) -> tuple[int, bool]:
+        """(bytes to ask for, whether a run needs them)."""
+        if row["deterministic"] == "no" and preference.deterministic:
+            raise UnsupportedError("no deterministic kernel exists")
+        if not row["workspace"]:
+            return 0, False
+        changes_result = row["deterministic"] == "workspace"
+        # f32 and f64 default to the atomic path, which needs none; 16-bit atomics would round every addition
+        if changes_result and not preference.deterministic and self.descriptor.element not in _HALVES:
+            return 0, False
+        strides = {operand.name: contiguous_stride(operand.extents(self.descriptor)) for operand in self.operands}
+        problem = self.problem("", strides)
+        suffixes = _INDEX_SUFFIX.values() if any(operand.index for operand in self.operands) else ("",)
+        ops = [self._format(self.descriptor.element.token, suffix) for suffix in suffixes]
+        needed = max(int(self.library.function(op, "workspace_size")(*problem)) for op in ops)
+        if needed <= preference.max_workspace_bytes:
+            return needed, changes_result
+        if preference.deterministic and changes_result:
+            raise UnsupportedError(
+                f"the deterministic kernel needs {needed} workspace bytes, max_workspace_bytes is "
+                f"{preference.max_workspace_bytes}"
+            )
+        return 0, False
+
+    def _precision(self, row: dict[str, Any]) -> PrecisionGuarantee:
+        element = self.descriptor.element
+        is_f64 = element is ElementKind.F64
+        sums_in_place = row["deterministic"] != "yes" and not self._needs_workspace
+        stable = not sums_in_place or self.library.backend == "cpu"
+        return PrecisionGuarantee(
+            math_precision=MathPrecision.F64 if is_f64 else MathPrecision.F32,
+            accumulator=element if is_f64 or sums_in_place else ElementKind.F32,
+            bit_stable_on_same_hardware=stable,
+            deterministic=stable,
+        )
+
+    # --- launch -----------------------------------------------------------------------------------------------------
+
+    def _first_run(self, stream: object, workspace: object, args: Args) -> None:
+        handle = self._handle(stream)
+        bound = getattr(args, "_bound", None)
+        if bound is not None and bound[0] is self and bound[2] is workspace and bound[5] == handle:
+            call, symbol = bound[3], bound[4]  # another object for the same stream
+        else:
+            call, symbol, handle = self._prepare(stream, workspace, args)
+            if workspace is None or isinstance(workspace, (TensorRef, tuple)):  # others could change under us
+                object.__setattr__(args, "_bound", (self, stream, workspace, call, symbol, handle))
+        self.library.check(symbol, call())
+
+    def _handle(self, stream: object) -> int:
+        with _naming(self.name):
+            return stream_handle(stream)
+
+    def _prepare(self, stream: object, workspace: object, args: Args) -> tuple[Callable[[], int], str, int]:
+        """(C call with its arguments, symbol, stream handle), everything checked. Holds no reference to `args`."""
+        handle = self._handle(stream)
+        with _naming(self.name):
+            op, call = self._operand_call(args)
+            scratch = self._workspace_view(workspace, args)
+            pointer, size = self._workspace_arguments(scratch, op, call)
+            raw_stream = self.library.ffi.cast("void *", handle)
+            function = self.library.function(op)
+        return functools.partial(function, *call, pointer, size, raw_stream), symbol_name(op), handle
+
+    def _operand_call(self, args: Args) -> tuple[str, tuple[Any, ...]]:
+        """(op with its dtypes, C arguments up to the workspace), the operands checked."""
+        if not isinstance(args, self.args_type):
+            raise InvalidProblemError(f"args is of type {type(args).__name__}, must be {self.args_type.__name__}")
+        views: dict[str, TensorRef | None] = {}
+        strides: dict[str, tuple[int, ...]] = {}
+        index = ""
+        for operand in self.operands:
+            view = views[operand.name] = getattr(args, operand.name)
+            if view is None:
+                if not operand.optional:
+                    raise InvalidProblemError(f"{operand.name} is None")
+                continue
+            check_view(operand, view, self.descriptor, self.library.backend)
+            strides[operand.name] = effective_strides(view, operand.extents(self.descriptor))
+            if operand.index:
+                index = _INDEX_SUFFIX[view.dtype]
+        check_overlaps(self.operands, views)
+        self.check(views)
+        variant = self.variant(views)
+        null = self.library.ffi.NULL
+        pointers = [null if view is None else view.pointer for view in views.values()]
+        op = self._format(self.descriptor.element.token, index) + variant
+        return op, (*self.problem(variant, strides), *pointers, *self.trailing())
+
+    def _workspace_view(self, workspace: object, args: Args) -> TensorRef | None:
+        """The workspace as bytes on the right device, apart from the operands."""
+        if workspace is None:
+            return None
+        if isinstance(workspace, tuple):
+            if len(workspace) != 2:
+                raise InvalidProblemError(f"workspace is {workspace!r}, must be (address, bytes)")
+            address = fields.as_integer("workspace address", workspace[0], 0, _SIZE_MAX)
+            size = fields.as_integer("workspace bytes", workspace[1], 0, fields.INT64_MAX)
+            view = TensorRef(address, (size,), ElementKind.U8)
+        else:
+            view = tensor(workspace, "workspace")
+        if view.readonly:
+            raise InvalidProblemError("workspace is read-only")
+        if view.numel and not view.ptr:
+            raise InvalidProblemError("workspace is NULL")
+        if not view.is_dense:
+            raise UnsupportedError(f"workspace has strides {view.strides} for shape {view.shape}, must be contiguous")
+        if view.device not in (None, self.library.backend):
+            raise InvalidProblemError(
+                f"workspace is in {view.device} memory, the library is a {self.library.backend} library"
+            )
+        check_reach("workspace", view)
+        for operand in self.operands:
+            other = getattr(args, operand.name)
+            if other is not None and overlaps(view, other):
+                raise InvalidProblemError(f"workspace overlaps {operand.name}")
+        return view
+
+    def _workspace_arguments(self, view: TensorRef | None, op: str, call: tuple[Any, ...]) -> tuple[Any, int]:
+        """(pointer, bytes) for the C call: NULL and 0 where the plan uses none."""
+        got = 0 if view is None else view.nbytes
+        if got < self.workspace_size and (view is not None or self._needs_workspace):
+            raise self._too_small(self.workspace_size, got)
+        if view is None or not self.workspace_size:
+            return self.library.ffi.NULL, 0
+        problem = call[: len(call) - len(self.operands) - len(self.trailing())]
+        needed = int(self.library.function(op, "workspace_size")(*problem))  # may depend on strides
+        if got >= needed:
+            return view.pointer, got
+        if self._needs_workspace:
+            raise self._too_small(needed, got)
+        return self.library.ffi.NULL, 0
+
+    def _too_small(self, needed: int, got: int) -> WorkspaceTooSmallError:
+        return WorkspaceTooSmallError(f"workspace has {got} bytes, needs {needed}", needed=needed, got=got)
+
+
+@contextlib.contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Errors of Python's own checks begin with the op; the C library's already do."""
+    try:
+        yield
+    except BaracudaError as error:
+        if not error.symbol and not isinstance(error, ImportError):
+            error.symbol = name
+            error.text = f"{name}: {error.text}"
+            error.args = (error.text,)
+        raise

@@ -1,0 +1,107 @@
+"""Segment reductions.
+
+output[s] = sum of input[i] over segment_ids[i] == s; an empty segment gives 0, ids outside [0, num_segments) are
+ignored. The plain ops need non-decreasing ids, the unsorted ones do not. Backward: d_input[i] = d_output[segment_ids[i]],
+0 for an id outside. Ids are i32 or i64.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from baracuda import descriptor
+from baracuda.descriptor import Descriptor
+from baracuda.dtypes import ElementKind
+from baracuda.kinds import OpCategory, SegmentKind
+from baracuda.operands import Args, Operand, Viewable
+from baracuda.plan import Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class SegmentSumDescriptor(Descriptor):
+    num_inputs: int = descriptor.extent()
+    embedding_dim: int = descriptor.extent()
+    num_segments: int = descriptor.extent()
+
+
+@dataclasses.dataclass(frozen=True)
+class SegmentSumBackwardDescriptor(SegmentSumDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class UnsortedSegmentSumDescriptor(SegmentSumDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class UnsortedSegmentSumBackwardDescriptor(SegmentSumDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SegmentSumArgs(Args):
+    input: Viewable
+    segment_ids: Viewable
+    output: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class UnsortedSegmentSumArgs(SegmentSumArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SegmentSumBackwardArgs(Args):
+    d_output: Viewable
+    segment_ids: Viewable
+    d_input: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class UnsortedSegmentSumBackwardArgs(SegmentSumBackwardArgs):
+    pass
+
+
+_INPUT, _OUTPUT = ("num_inputs", "embedding_dim"), ("num_segments", "embedding_dim")
+_IDS = Operand("segment_ids", ("num_inputs",), index=True)
+
+
+class SegmentSumPlan(Plan):
+    __slots__ = ()
+    op = "segment_sum{I}_{T}"
+    category = OpCategory.SEGMENT_OPS
+    descriptor_type: type[Descriptor] = SegmentSumDescriptor
+    args_type: type[Args] = SegmentSumArgs
+    scalars = ("num_inputs", "embedding_dim", "num_segments")
+    operands = (Operand("input", _INPUT), _IDS, Operand("output", _OUTPUT, output=True))
+    aux_element = ElementKind.I32
+    kind = SegmentKind.SEGMENT_SUM
+
+
+class SegmentSumBackwardPlan(Plan):
+    __slots__ = ()
+    op = "segment_sum_backward{I}_{T}"
+    category = OpCategory.SEGMENT_OPS
+    descriptor_type: type[Descriptor] = SegmentSumBackwardDescriptor
+    args_type: type[Args] = SegmentSumBackwardArgs
+    scalars = ("num_inputs", "embedding_dim", "num_segments")
+    operands = (Operand("d_output", _OUTPUT), _IDS, Operand("d_input", _INPUT, output=True))
+    aux_element = ElementKind.I32
+    kind = SegmentKind.SEGMENT_SUM_BACKWARD
+
+
+class UnsortedSegmentSumPlan(SegmentSumPlan):
+    __slots__ = ()
+    op = "unsorted_segment_sum{I}_{T}"
+    descriptor_type = UnsortedSegmentSumDescriptor
+    args_type = UnsortedSegmentSumArgs
+    kind = SegmentKind.UNSORTED_SEGMENT_SUM
+
+
+class UnsortedSegmentSumBackwardPlan(SegmentSumBackwardPlan):
+    __slots__ = ()
+    op = "unsorted_segment_sum_backward{I}_{T}"
+    descriptor_type = UnsortedSegmentSumBackwardDescriptor
+    args_type = UnsortedSegmentSumBackwardArgs
+    kind = SegmentKind.UNSORTED_SEGMENT_SUM_BACKWARD

@@ -1,0 +1,242 @@
+"""Views of memory: a pointer with shape, strides and dtype. Nothing here copies or dereferences."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from baracuda import _dlpack
+from baracuda.dtypes import ElementKind, as_element, from_dlpack, from_typestr
+from baracuda.errors import InvalidProblemError, UnsupportedError
+
+# What C receives for an operand without elements: never NULL, aligned for every dtype, never dereferenced.
+EMPTY_ADDRESS = 0x1000
+_INT64_MAX = 2**63 - 1
+_DEVICES = ("cpu", "cuda", None)
+
+
+def contiguous_stride(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides in elements: (4, 8) -> (8, 1), (2, 0, 3) -> (0, 3, 1)."""
+    strides = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+class TensorRef:
+    """An immutable view.
+
+    ptr      address of the element at coordinate 0
+    shape    extents
+    dtype    ElementKind, or anything that names one
+    strides  in elements, of any sign, 0 broadcasts; None: row-major
+    length   elements in the buffer, where known: launches then check that the view stays inside
+    offset   index of `ptr` in that buffer (negative strides reach below `ptr`)
+    device   "cpu", "cuda", or None where unknown
+    owner    kept alive with the view
+    """
+
+    __slots__ = ("_pointer", "device", "dtype", "high", "length", "low", "numel", "offset", "owner", "ptr", "readonly",
+                 "shape", "strides")  # fmt: skip
+
+    ptr: int
+    shape: tuple[int, ...]
+    dtype: ElementKind
+    strides: tuple[int, ...]
+    length: int | None
+    offset: int
+    device: str | None
+    readonly: bool
+    owner: object
+    numel: int
+    low: int  # offsets from ptr, in elements, of the lowest and highest cell; (0, -1) without cells
+    high: int
+
+    def __init__(
+        self,
+        ptr: int,
+        shape: Iterable[int],
+        dtype: object,
+        strides: Iterable[int] | None = None,
+        length: int | None = None,
+        *,
+        offset: int = 0,
+        device: str | None = None,
+        readonly: bool = False,
+        owner: object = None,
+    ) -> None:
+        if device not in _DEVICES:
+            raise InvalidProblemError(f"TensorRef: device is {device!r}, must be 'cpu', 'cuda' or None")
+        extents = _integers("shape", shape, 0)
+        steps = contiguous_stride(extents) if strides is None else _integers("strides", strides, -(2**63))
+        if len(steps) != len(extents):
+            raise InvalidProblemError(f"TensorRef: strides {steps} and shape {extents} differ in length")
+        numel = math.prod(extents)
+        reach = [(extent - 1) * step for extent, step in zip(extents, steps)] if numel else []
+        values = {
+            "ptr": _integer("ptr", ptr, 0, 2**64 - 1),
+            "shape": extents,
+            "dtype": as_element(dtype, "TensorRef: dtype"),
+            "strides": steps,
+            "length": None if length is None else _integer("length", length, 0),
+            "offset": _integer("offset", offset, 0),
+            "device": device,
+            "readonly": bool(readonly),
+            "owner": owner,
+            "numel": numel,
+            "low": sum(r for r in reach if r < 0),
+            "high": sum(r for r in reach if r > 0) if numel else -1,
+            "_pointer": None,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"TensorRef is immutable, cannot set {name}")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"TensorRef({self.ptr:#x}, shape={self.shape}, dtype={self.dtype}, strides={self.strides})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a TensorRef is an address of this process and cannot be pickled")
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of `numel` elements."""
+        return self.dtype.nbytes(self.numel)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the strides are exactly `contiguous_stride(shape)`, those of extent-1 axes too."""
+        return self.strides == contiguous_stride(self.shape)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the cells lie in row-major order without gaps, whatever the strides of extent-1 axes say."""
+        step = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if extent != 1:
+                if stride != step:
+                    return not self.numel
+                step *= extent
+        return True
+
+    @property
+    def pointer(self) -> Any:
+        """cffi `void *` for the C call."""
+        if self._pointer is None:
+            from baracuda._ffi import ffi
+
+            address = self.ptr if self.ptr or self.numel else EMPTY_ADDRESS
+            object.__setattr__(self, "_pointer", ffi.cast("void *", address))
+        return self._pointer
+
+    @property
+    def byte_range(self) -> tuple[int, int]:
+        """First address touched and the one after the last; equal for an empty view."""
+        if not self.numel:
+            return self.ptr, self.ptr
+        bits = self.dtype.bits
+        return self.ptr + self.low * bits // 8, self.ptr + self.dtype.nbytes(self.high + 1)
+
+
+TensorMut = TensorRef  # outputs are views too; a launch refuses one that is `readonly`
+
+
+def tensor(obj: object, name: str = "tensor") -> TensorRef:
+    """Zero-copy view of `obj`: a TensorRef (returned as it is), a NumPy array, or an object with DLPack,
+    `__cuda_array_interface__` or `__array_interface__`. No stream is synchronised. Errors call the argument `name`.
+    """
+    if isinstance(obj, TensorRef):
+        return obj
+    try:
+        if isinstance(obj, np.ndarray):
+            return _from_numpy(obj, name)
+        if hasattr(obj, "__dlpack_device__") and hasattr(obj, "__dlpack__"):
+            return _from_dlpack(obj, name)
+        for attribute, device in (("__cuda_array_interface__", "cuda"), ("__array_interface__", "cpu")):
+            if (interface := getattr(obj, attribute, None)) is not None:
+                return _from_interface(interface, obj, device, name)
+    except (InvalidProblemError, UnsupportedError):
+        raise
+    except Exception as error:  # exporters raise whatever they like
+        raise InvalidProblemError(f"{name} cannot be viewed: {type(error).__name__}: {error}") from error
+    raise InvalidProblemError(
+        f"{name} is of type {type(obj).__name__}, must be a TensorRef, a NumPy array, or have DLPack or an array interface"
+    )
+
+
+def _from_numpy(array: np.ndarray[Any, Any], name: str) -> TensorRef:
+    dtype = as_element(array.dtype, f"{name}: dtype")
+    strides = _element_strides(array.strides, dtype.itemsize, name)
+    return _canonical(array.ctypes.data, array.shape, dtype, strides, "cpu", not array.flags.writeable, array)
+
+
+def _from_dlpack(obj: Any, name: str) -> TensorRef:
+    device = _dlpack.device_name(obj.__dlpack_device__())
+    if device not in ("cpu", "cuda", "shared"):
+        raise UnsupportedError(f"{name}: {device} memory")
+    view = _dlpack.export(obj, device)
+    dtype = from_dlpack(*view.dtype, name)
+    strides = contiguous_stride(view.shape) if view.strides is None else view.strides
+    place = None if device == "shared" else device
+    return _canonical(view.address, view.shape, dtype, strides, place, view.readonly, (obj, view.capsule))
+
+
+def _from_interface(interface: Any, obj: object, device: str, name: str) -> TensorRef:
+    if not isinstance(interface, dict):
+        raise InvalidProblemError(f"{name}: its array interface is {interface!r}, must be a dict")
+    if interface.get("mask") is not None:
+        raise UnsupportedError(f"{name}: masked array")
+    data = interface.get("data")
+    if not isinstance(data, tuple) or len(data) != 2:
+        raise InvalidProblemError(f"{name}: its array interface has data {data!r}, must be (pointer, read-only flag)")
+    dtype = from_typestr(interface.get("typestr"), name)
+    shape = _integers("shape", interface.get("shape"), 0, name)
+    strides = interface.get("strides")
+    steps = contiguous_stride(shape) if strides is None else _element_strides(strides, dtype.itemsize, name)
+    return _canonical(data[0] or 0, shape, dtype, steps, device, bool(data[1]), obj)
+
+
+def _element_strides(strides: Iterable[int], itemsize: int, name: str) -> tuple[int, ...]:
+    steps = tuple(strides)
+    if any(step % itemsize for step in steps):
+        raise UnsupportedError(f"{name} has strides of {steps} bytes, no multiples of its {itemsize} byte elements")
+    return tuple(step // itemsize for step in steps)
+
+
+def _canonical(
+    ptr: int, shape: Sequence[int], dtype: ElementKind, strides: Sequence[int], device: str | None, readonly: bool,
+    owner: object,
+) -> TensorRef:  # fmt: skip
+    """A view whose axes of extent 1, for which exporters pick strides at will, do not spoil contiguity."""
+    view = TensorRef(ptr, shape, dtype, strides, device=device, readonly=readonly, owner=owner)
+    if view.is_dense and not view.is_contiguous:
+        view = TensorRef(ptr, shape, dtype, device=device, readonly=readonly, owner=owner)
+    return view
+
+
+def _integer(what: str, value: object, low: int, high: int = _INT64_MAX, name: str = "TensorRef") -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise InvalidProblemError(f"{name}: {what} is {value!r}, must be an integer")
+    if not low <= value <= high:
+        raise InvalidProblemError(f"{name}: {what} is {value}, must lie in [{low}, {high}]")
+    return int(value)
+
+
+def _integers(what: str, values: object, low: int, name: str = "TensorRef") -> tuple[int, ...]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidProblemError(f"{name}: {what} is {values!r}, must be a sequence of integers")
+    return tuple(_integer(f"{what}[{i}]", value, low, name=name) for i, value in enumerate(values))
