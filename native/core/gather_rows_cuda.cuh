@@ -14,7 +14,7 @@ constexpr int kGatherThreads = 256;
 template <int N, int Unroll, class T, class I, class Index>
 __global__ void __launch_bounds__(kGatherThreads)
     gather_rows_kernel(const T* x, const I* index, T* y, FastDiv<Index> pieces_of_row, int64_t pieces, int64_t source_rows) {
-    const int64_t columns = int64_t{pieces_of_row.divisor()} * N;
+    const int64_t columns = static_cast<int64_t>(pieces_of_row.divisor()) * N;
     const int64_t first = int64_t{blockIdx.x} * (kGatherThreads * Unroll) + threadIdx.x;
     int64_t source[Unroll], offset[Unroll];
 #pragma unroll
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kGatherThreads)
         const int64_t piece = first + u * kGatherThreads;
         const auto at = pieces_of_row(static_cast<Index>(piece));
         source[u] = piece < pieces ? static_cast<int64_t>(index[at.quotient]) : -1;
-        offset[u] = int64_t{at.remainder} * N;
+        offset[u] = static_cast<int64_t>(at.remainder) * N;
     }
     Vec<T, N> value[Unroll] = {};
 #pragma unroll

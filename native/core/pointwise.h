@@ -39,6 +39,9 @@ BK_HD WholePiece<Fn> piece_at(const Fn& fn, int64_t, long) {
 template <class... T>
 struct Outputs {
     Pack<T*...> pointer;
+    using Indices = std::index_sequence_for<T...>;
+    template <int N>
+    using Vectors = Pack<Vec<T, N>...>;
     static constexpr int count = sizeof...(T);
     static constexpr int widest = [] {
         int n = 1;
@@ -50,6 +53,9 @@ struct Outputs {
 template <class... T>
 struct Inputs {
     Pack<const T*...> pointer;
+    using Indices = std::index_sequence_for<T...>;
+    template <int N>
+    using Vectors = Pack<Vec<T, N>...>;
     static constexpr int count = sizeof...(T);
     static constexpr int widest = Outputs<T...>::widest;
 };

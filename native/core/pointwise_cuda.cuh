@@ -31,14 +31,13 @@ BK_DEVICE void compute_and_store(const Fn& fn, const Outputs<Out...>& out, const
 
 // A block owns kPointwiseThreads * Unroll vectors of N elements; the elements after the last whole vector go to the last
 // block, one a thread.
-template <int N, int Unroll, class Fn, class... Out, class... In>
-__global__ void __launch_bounds__(kPointwiseThreads)
-    pointwise_kernel(Fn fn, Outputs<Out...> out, Inputs<In...> in, int64_t numel) {
-    constexpr auto kInputs = std::index_sequence_for<In...>{};
+template <int N, int Unroll, class Fn, class Out, class In>
+__global__ void __launch_bounds__(kPointwiseThreads) pointwise_kernel(Fn fn, Out out, In in, int64_t numel) {
+    constexpr typename In::Indices kInputs{};
     const int64_t vectors = numel / N;
     const int64_t first = int64_t{blockIdx.x} * (kPointwiseThreads * Unroll) + threadIdx.x;
     if (first + (Unroll - 1) * kPointwiseThreads < vectors) {
-        Pack<Vec<In, N>...> x[Unroll];
+        typename In::template Vectors<N> x[Unroll];
 #pragma unroll
         for (int u = 0; u < Unroll; ++u) x[u] = load_all<N>(in.pointer, (first + u * kPointwiseThreads) * N, kInputs);
 #pragma unroll
@@ -64,8 +63,8 @@ Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Output
     const int64_t blocks = ceil_div<int64_t>(vectors > 0 ? vectors : 1, kPointwiseThreads * unroll);
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "numel is %lld, too many for one launch", (long long)numel);
     const Grid grid{dim3(static_cast<unsigned>(blocks)), dim3(kPointwiseThreads)};
-    if (wide) return launch_kernel(launch, grid, pointwise_kernel<lanes, unroll, Fn, Out..., In...>, fn, out, in, numel);
-    return launch_kernel(launch, grid, pointwise_kernel<1, unroll, Fn, Out..., In...>, fn, out, in, numel);
+    if (wide) return launch_kernel(launch, grid, pointwise_kernel<lanes, unroll, Fn, Outputs<Out...>, Inputs<In...>>, fn, out, in, numel);
+    return launch_kernel(launch, grid, pointwise_kernel<1, unroll, Fn, Outputs<Out...>, Inputs<In...>>, fn, out, in, numel);
 }
 
 // N neighbours along the last axis: one vector where the operand steps by 1 there, one element for all where by 0.
@@ -92,17 +91,16 @@ BK_DEVICE void strided_element(const Fn& fn, const Outputs<Out...>& out, const I
 }
 
 // Operands of `walk`: the outputs, then the inputs. Its last axis counts vectors of N elements.
-template <int N, int Unroll, class Index, class Fn, int MaxRank, class... Out, class... In>
+template <int N, int Unroll, class Index, class Fn, int MaxRank, class Out, class In>
 __global__ void __launch_bounds__(kPointwiseThreads)
-    strided_kernel(Fn fn, Outputs<Out...> out, Inputs<In...> in, Walk<sizeof...(Out) + sizeof...(In), Index, MaxRank> walk,
-                   unsigned broadcast, Index vectors) {
+    strided_kernel(Fn fn, Out out, In in, Walk<Out::count + In::count, Index, MaxRank> walk, unsigned broadcast, Index vectors) {
     const uint64_t first = uint64_t{blockIdx.x} * (kPointwiseThreads * Unroll) + threadIdx.x;
 #pragma unroll
     for (int u = 0; u < Unroll; ++u) {
         const uint64_t v = first + u * kPointwiseThreads;
         if (v < vectors)
-            strided_element<N>(fn, out, in, walk, broadcast, static_cast<Index>(v), std::index_sequence_for<Out...>{},
-                               std::index_sequence_for<In...>{});
+            strided_element<N>(fn, out, in, walk, broadcast, static_cast<Index>(v), typename Out::Indices{},
+                               typename In::Indices{});
     }
 }
 
@@ -115,7 +113,7 @@ Status launch_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld elements are too many for one launch", (long long)vectors);
     const Walk<sizeof...(Out) + sizeof...(In), Index, MaxRank> walk(layout);
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPointwiseThreads)},
-                         strided_kernel<N, unroll, Index, Fn, MaxRank, Out..., In...>, fn, out, in, walk, broadcast,
+                         strided_kernel<N, unroll, Index, Fn, MaxRank, Outputs<Out...>, Inputs<In...>>, fn, out, in, walk, broadcast,
                          static_cast<Index>(vectors));
 }
 

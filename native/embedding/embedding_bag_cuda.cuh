@@ -1,0 +1,107 @@
+// A group of threads a bag; a bag of more than kLongBag indices is shared by its block.
+#pragma once
+
+#include "core/row_groups.cuh"
+#include "embedding/embedding_bag.h"
+
+namespace bk {
+
+constexpr int kBagThreads = 256;
+constexpr int kLongBag = 512;
+
+// Adds the kept rows of positions [first, last) to `sum` and returns their number.
+template <int N, class T, class I, class C>
+BK_DEVICE int32_t add_bag_rows(const BagShape& shape, const T* weight, const I* indices, int32_t first, int32_t last,
+                               int64_t column, C (&sum)[N]) {
+    constexpr int kUnroll = 8;
+    const bool inside = column < shape.embedding_dim;
+    int32_t kept = 0;
+    for (int32_t k = first; k < last; k += kUnroll) {
+        Vec<T, N> row[kUnroll];
+        bool keep[kUnroll];
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) {
+            const int64_t index = k + u < last ? static_cast<int64_t>(indices[k + u]) : -1;
+            keep[u] = shape.keeps(index);
+            if (keep[u] && inside) row[u] = load<N>(weight + index * shape.embedding_dim + column);
+        }
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) {
+            kept += keep[u];
+            if (keep[u] && inside) add_row(sum, row[u]);
+        }
+    }
+    return kept;
+}
+
+template <int N, class T, class C>
+BK_DEVICE void store_bag(const BagShape& shape, T* out, int64_t bag, int64_t column, const C (&sum)[N], int32_t kept) {
+    if (column >= shape.embedding_dim) return;
+    const C divisor = shape.is_mean() && kept > 0 ? static_cast<C>(kept) : C(1);
+    Vec<T, N> row;
+#pragma unroll
+    for (int i = 0; i < N; ++i) row.lane[i] = narrow<T>(shape.is_mean() ? sum[i] / divisor : sum[i]);
+    store<N>(out + bag * shape.embedding_dim + column, row);
+}
+
+template <int N, class T, class I>
+__global__ void __launch_bounds__(kBagThreads)
+    embedding_bag_kernel(BagShape shape, const T* weight, const I* indices, const int32_t* offsets, T* out, int group) {
+    using C = compute_t<T>;
+    const RowLane place = RowLane::here<N>(group);
+    BagShape::Range range{0, 0};
+    if (place.worker < shape.num_bags) range = shape.bag(offsets, place.worker);
+    const bool is_long = range.last - range.first > kLongBag;
+    if (place.worker < shape.num_bags && !is_long) {
+        C sum[N];
+        clear_row(sum);
+        const int32_t kept = add_bag_rows<N>(shape, weight, indices, range.first, range.last, place.column, sum);
+        store_bag<N>(shape, out, place.worker, place.column, sum, kept);
+    }
+    if (!__syncthreads_or(is_long)) return;
+
+    // Each group of the block takes an equal slice of the long bag; the slices are added in order.
+    __shared__ C slice[kBagThreads][N];
+    __shared__ int32_t slice_kept[kBagThreads];
+    const int groups = kBagThreads / group, mine = threadIdx.x / group;
+    for (int64_t bag = int64_t{blockIdx.x} * groups; bag < min(int64_t{blockIdx.x + 1} * groups, int64_t{shape.num_bags}); ++bag) {
+        range = shape.bag(offsets, bag);
+        const int64_t length = range.last - range.first;
+        if (length <= kLongBag) continue;
+        C sum[N];
+        clear_row(sum);
+        const int32_t first = range.first + static_cast<int32_t>(length * mine / groups);
+        const int32_t last = range.first + static_cast<int32_t>(length * (mine + 1) / groups);
+        slice_kept[threadIdx.x] = add_bag_rows<N>(shape, weight, indices, first, last, place.column, sum);
+#pragma unroll
+        for (int i = 0; i < N; ++i) slice[threadIdx.x][i] = sum[i];
+        __syncthreads();
+        if (mine == 0) {
+            int32_t kept = slice_kept[place.lane];
+            for (int other = 1; other < groups; ++other) {
+                kept += slice_kept[other * group + place.lane];
+#pragma unroll
+                for (int i = 0; i < N; ++i) sum[i] += slice[other * group + place.lane][i];
+            }
+            store_bag<N>(shape, out, bag, place.column, sum, kept);
+        }
+        __syncthreads();
+    }
+}
+
+template <class T, class I>
+Status embedding_bag(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
+                     T* out) {
+    constexpr int N = kVectorLanes<T>;
+    const RowGroups groups = RowGroups::choose<T>(
+        shape.embedding_dim, is_aligned(weight, kVectorBytes) && is_aligned(out, kVectorBytes), kBagThreads);
+    if (groups.tiles > kMaxGridY)
+        return fail(Status::kUnsupported, "embedding_dim is %d, too long for one launch", shape.embedding_dim);
+    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.num_bags, groups.per_block)),
+                         static_cast<unsigned>(groups.tiles)),
+                    dim3(kBagThreads)};
+    return launch_kernel(launch, grid, groups.lanes > 1 ? embedding_bag_kernel<N, T, I> : embedding_bag_kernel<1, T, I>, shape,
+                         weight, indices, offsets, out, groups.group);
+}
+
+}  // namespace bk
