@@ -133,18 +133,21 @@ def as_element(value: object, name: str = "dtype") -> ElementKind:
         spelling = str(value).removeprefix("torch.")
     elif isinstance(value, (np.dtype, type)):
         try:
-            dtype = np.dtype(value)
+            spelling = _numpy_name(np.dtype(value))
         except TypeError:
             raise InvalidProblemError(f"{name} is {value!r}, which is no dtype") from None
-        if not dtype.isnative:
-            raise UnsupportedError(f"{name} is {dtype.str!r}: foreign byte order")
-        spelling = dtype.name
     else:
         raise InvalidProblemError(f"{name} is {value!r}, which is no dtype")
     kind = _BY_SPELLING.get(spelling)
     if kind is None:
         raise UnsupportedError(f"{name} is {spelling!r}, which no element type corresponds to")
     return kind
+
+
+@functools.lru_cache(maxsize=256)
+def _numpy_name(dtype: np.dtype[Any]) -> str:
+    """Name of a dtype in native byte order; the type string of another one."""
+    return dtype.name if dtype.isnative else dtype.str
 
 
 def from_typestr(typestr: object, name: str = "dtype") -> ElementKind:

@@ -58,6 +58,7 @@ def upload(
 
     `array` may be changed as soon as the call returns. f64 values reach bf16 through f32.
     """
+    stream_handle(stream)
     host = np.asarray(array)
     if dtype is None:
         dtype = out.dtype if out is not None else host.dtype
@@ -87,6 +88,7 @@ def download(view: object, *, stream: object = None, library: Library | None = N
 
     bf16 comes as ml_dtypes.bfloat16 where that is installed, else widened to float32 (exact).
     """
+    stream_handle(stream)
     view = tensor(view)
     if view.dtype.bits < 8:
         raise UnsupportedError(f"dtype {view.dtype} is packed; download its bytes as u8")
@@ -101,7 +103,6 @@ def download(view: object, *, stream: object = None, library: Library | None = N
         if _on_cuda(view, library):
             _cuda_copy(block.ctypes.data, start, block.nbytes, to_device=False, stream=stream)
         else:
-            stream_handle(stream)
             block[:] = _host_bytes(start, block.nbytes)
         strides = tuple(step * storage.itemsize for step in view.strides)
         cells = np.ndarray(view.shape, storage, block, view.ptr - start, strides).copy()
@@ -112,6 +113,7 @@ def download(view: object, *, stream: object = None, library: Library | None = N
 
 def clear(view: TensorRef, *, stream: object = None, library: Library | None = None) -> None:
     """Set every byte of a contiguous tensor to 0, in stream order."""
+    stream_handle(stream)
     if view.readonly or not view.is_dense:
         raise InvalidProblemError("tensor is read-only" if view.readonly else "tensor must be contiguous")
     if not view.nbytes:
@@ -120,7 +122,6 @@ def clear(view: TensorRef, *, stream: object = None, library: Library | None = N
         runtime = _runtime()
         _check(runtime.cudaMemsetAsync(view.ptr, 0, view.nbytes, _cuda_stream(stream)), "cudaMemsetAsync")
     else:
-        stream_handle(stream)
         _host_bytes(view.ptr, view.nbytes)[:] = 0
 
 

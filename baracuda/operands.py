@@ -27,7 +27,7 @@ class Args:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
             if value is not None:
-                object.__setattr__(self, field.name, tensor(value, field.name))
+                object.__setattr__(self, field.name, tensor(value, f"{type(self).__name__}: {field.name}"))
 
 
 @dataclasses.dataclass(frozen=True)

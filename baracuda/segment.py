@@ -1,8 +1,8 @@
 """Segment reductions.
 
 output[s] = sum of input[i] over segment_ids[i] == s; an empty segment gives 0, ids outside [0, num_segments) are
-ignored. The plain ops need non-decreasing ids, the unsorted ones do not. Backward: d_input[i] = d_output[segment_ids[i]],
-0 for an id outside. Ids are i32 or i64.
+ignored. The plain ops need non-decreasing ids, the unsorted ones do not. Backward: d_input[i] =
+d_output[segment_ids[i]], 0 for an id outside. Ids are i32 or i64.
 """
 
 from __future__ import annotations

@@ -40,20 +40,21 @@ def _from_protocol(protocol: Any, stream: object, name: str) -> int:
     try:
         # cuda.core before 0.2 had a property in place of the method
         version, handle = protocol() if callable(protocol) else protocol
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # exporters raise whatever they like
         raise InvalidProblemError(
             f"{name} is {stream!r}: __cuda_stream__ gives no (version, handle): {error}"
-        ) from None
+        ) from error
     if version != 0:
         raise InvalidProblemError(f"{name} is {stream!r}: __cuda_stream__ version {version!r}, only 0 is known")
     return _checked(handle, stream, name)
 
 
 def _checked(handle: object, stream: object, name: str) -> int:
-    try:
-        value = int(handle)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
-        raise InvalidProblemError(f"{name} is {stream!r}: handle {handle!r} is no integer") from None
-    if isinstance(handle, (bool, float, str)) or not 0 <= value <= _MAX_HANDLE:
-        raise InvalidProblemError(f"{name} is {stream!r}: {handle!r} is no stream handle")
-    return value
+    if not isinstance(handle, (bool, float, str)):
+        try:
+            value = int(handle)  # type: ignore[call-overload]
+        except (TypeError, ValueError):
+            value = -1
+        if 0 <= value <= _MAX_HANDLE:
+            return value
+    raise InvalidProblemError(f"{name} is {stream!r}: {handle!r} is no stream handle")

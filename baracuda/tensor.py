@@ -42,8 +42,10 @@ class TensorRef:
     owner    kept alive with the view
     """
 
-    __slots__ = ("_pointer", "device", "dtype", "high", "length", "low", "numel", "offset", "owner", "ptr", "readonly",
-                 "shape", "strides")  # fmt: skip
+    __slots__ = (
+        "__weakref__", "_pointer", "device", "dtype", "high", "length", "low", "numel", "offset", "owner", "ptr",
+        "readonly", "shape", "strides",
+    )  # fmt: skip
 
     ptr: int
     shape: tuple[int, ...]
@@ -100,7 +102,8 @@ class TensorRef:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"TensorRef is immutable, cannot set {name}")
 
-    __delattr__ = __setattr__  # type: ignore[assignment]
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"TensorRef is immutable, cannot delete {name}")
 
     def __repr__(self) -> str:
         return f"TensorRef({self.ptr:#x}, shape={self.shape}, dtype={self.dtype}, strides={self.strides})"
@@ -174,7 +177,7 @@ def tensor(obj: object, name: str = "tensor") -> TensorRef:
     except Exception as error:  # exporters raise whatever they like
         raise InvalidProblemError(f"{name} cannot be viewed: {type(error).__name__}: {error}") from error
     raise InvalidProblemError(
-        f"{name} is of type {type(obj).__name__}, must be a TensorRef, a NumPy array, or have DLPack or an array interface"
+        f"{name} is of type {type(obj).__name__}, must be a TensorRef or have DLPack or an array interface"
     )
 
 
@@ -212,7 +215,7 @@ def _from_interface(interface: Any, obj: object, device: str, name: str) -> Tens
 
 def _element_strides(strides: Iterable[int], itemsize: int, name: str) -> tuple[int, ...]:
     steps = tuple(strides)
-    if any(step % itemsize for step in steps):
+    if any([step % itemsize for step in steps]):
         raise UnsupportedError(f"{name} has strides of {steps} bytes, no multiples of its {itemsize} byte elements")
     return tuple(step // itemsize for step in steps)
 
@@ -229,6 +232,8 @@ def _canonical(
 
 
 def _integer(what: str, value: object, low: int, high: int = _INT64_MAX, name: str = "TensorRef") -> int:
+    if type(value) is int and low <= value <= high:
+        return value
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise InvalidProblemError(f"{name}: {what} is {value!r}, must be an integer")
     if not low <= value <= high:
@@ -239,4 +244,7 @@ def _integer(what: str, value: object, low: int, high: int = _INT64_MAX, name: s
 def _integers(what: str, values: object, low: int, name: str = "TensorRef") -> tuple[int, ...]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InvalidProblemError(f"{name}: {what} is {values!r}, must be a sequence of integers")
-    return tuple(_integer(f"{what}[{i}]", value, low, name=name) for i, value in enumerate(values))
+    items = tuple(values)
+    if all(type(item) is int and low <= item <= _INT64_MAX for item in items):
+        return items
+    return tuple(_integer(f"{what}[{i}]", item, low, name=name) for i, item in enumerate(items))

@@ -1,0 +1,69 @@
+"""Stand-ins for plan tests: a library that records calls, operands at made-up addresses."""
+
+import baracuda as bk
+
+SUM = bk.EmbeddingBagMode.SUM
+LERP = bk.BinaryKind.LERP
+
+
+class FakeLibrary(bk.Library):
+    """Records calls in place of making them; every workspace has `size` bytes, every launch returns `status`."""
+
+    def __init__(self, backend="cuda", size=1000):
+        super().__init__(bk.default_library().ffi, None, "fake", {"backend": backend})
+        self.size, self.calls, self.status = size, [], 0
+
+    def function(self, op, kind="run"):
+        def call(*args):
+            self.calls.append((op, kind, args))
+            return self.size if kind == "workspace_size" else self.status
+
+        return call
+
+    def last_error(self):
+        return "the text"
+
+
+def raw(shape, dtype=bk.f32, address=1 << 20, **options):
+    return bk.TensorRef(address, shape, dtype, **options)
+
+
+def bag_descriptor(**changes):
+    fields = {
+        "num_embeddings": 10,
+        "embedding_dim": 4,
+        "num_bags": 3,
+        "total_indices": 7,
+        "mode": SUM,
+        "element": bk.f32,
+    }
+    return bk.EmbeddingBagDescriptor(**fields | changes)
+
+
+def bag_args(**changes):
+    fields = {
+        "weight": raw((10, 4), address=1 << 20), "indices": raw((7,), bk.i32, 2 << 20),
+        "offsets": raw((3,), bk.i32, 3 << 20), "output": raw((3, 4), address=4 << 20),
+    }  # fmt: skip
+    return bk.EmbeddingBagArgs(**fields | changes)
+
+
+def backward_plan(library, element=bk.f32, **preference):
+    descriptor = bk.EmbeddingBagBackwardDescriptor(10, 4, 3, 7, SUM, element=element)
+    return bk.EmbeddingBagBackwardPlan.select(None, descriptor, bk.PlanPreference(**preference), library=library)
+
+
+def backward_args(element=bk.f32, index=bk.i32):
+    return bk.EmbeddingBagBackwardArgs(
+        dout=raw((3, 4), element, 1 << 20), indices=raw((7,), index, 2 << 20), offsets=raw((3,), bk.i32, 3 << 20),
+        dweight=raw((10, 4), element, 4 << 20),
+    )  # fmt: skip
+
+
+def lerp_plan(shape, element=bk.f32, weight=0.25, **options):
+    descriptor = bk.BinaryParamDescriptor(LERP, shape, weight, element=element)
+    return bk.BinaryParamPlan.select(None, descriptor, **options)
+
+
+def addresses(library, values):
+    return [int(library.ffi.cast("uintptr_t", value)) for value in values]

@@ -1,0 +1,191 @@
+"""Which library is opened, and what is said when none can be."""
+
+import logging
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import baracuda as bk
+from baracuda import _lib, _oplist
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """A loader that has opened nothing, and an environment that asks for nothing."""
+    monkeypatch.setattr(_lib, "_opened", {})
+    monkeypatch.setattr(_lib, "_default", None)
+    monkeypatch.delenv("BARACUDA_LIB", raising=False)
+    monkeypatch.delenv("BARACUDA_BACKEND", raising=False)
+    return monkeypatch
+
+
+def run_python(code, **environment):
+    env = {key: value for key, value in os.environ.items() if not key.startswith("BARACUDA_")}
+    env |= {"PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+
+
+def test_import_loads_nothing():
+    code = (
+        "import sys, baracuda; "
+        "print([name for name in ('cuda', 'cuda.bindings', 'baracuda._ffi', 'ml_dtypes') if name in sys.modules])"
+    )
+    result = run_python(code, BARACUDA_LIB="/nonexistent.so")
+    assert (result.returncode, result.stdout.strip()) == (0, "[]"), result.stderr
+
+
+def test_first_use_fails_with_every_path(tmp_path):
+    result = run_python("import baracuda; baracuda.default_library()", BARACUDA_LIB=str(tmp_path / "none.so"))
+    assert result.returncode == 1
+    assert "LibraryNotFoundError: cannot use the library of BARACUDA_LIB" in result.stderr
+    assert f"{tmp_path}/none.so: " in result.stderr
+
+
+def test_default_is_cached(library):
+    assert bk.default_library() is library
+    assert bk.load(library.path) is library
+    assert bk.load(backend=library.backend) is library
+
+
+def test_library_describes_itself(library):
+    assert library.backend in ("cpu", "cuda")
+    assert library.build_info["backend"] == library.backend
+    assert {"version", "commit", "compiler", "archs"} <= set(library.build_info)
+    symbols = library.symbols()
+    assert len(symbols) == len(set(symbols)) == library.lib.baracuda_kernels_symbol_count()
+    assert "baracuda_kernels_abi_version" in symbols
+    for op in _lib.op_rows():
+        assert f"baracuda_kernels_{op}_run" in symbols
+        assert library.function(op) is library.function(op)
+
+
+def test_unknown_function(library):
+    with pytest.raises(bk.UnsupportedError, match="no symbol baracuda_kernels_frobnicate_f32_run"):
+        library.function("frobnicate_f32")
+
+
+def test_environment_names_a_file(fresh, library):
+    fresh.setenv("BARACUDA_LIB", library.path)
+    assert bk.default_library().path == library.path
+
+
+def test_environment_names_a_backend(fresh, library):
+    fresh.setenv("BARACUDA_BACKEND", library.backend)
+    assert bk.default_library().backend == library.backend
+
+
+def test_file_of_the_other_backend_is_refused(fresh, library):
+    other = "cuda" if library.backend == "cpu" else "cpu"
+    fresh.setenv("BARACUDA_LIB", library.path)
+    fresh.setenv("BARACUDA_BACKEND", other)
+    with pytest.raises(bk.LibraryNotFoundError, match=f"is a {library.backend} library, not {other}"):
+        bk.default_library()
+
+
+@pytest.mark.parametrize("value", ["gpu", "CPU", "cpu,cuda"])
+def test_unknown_backend(fresh, value):
+    fresh.setenv("BARACUDA_BACKEND", value)
+    with pytest.raises(bk.LibraryNotFoundError, match=f"BARACUDA_BACKEND is '{value}'"):
+        bk.default_library()
+    with pytest.raises(bk.InvalidProblemError, match="backend is"):
+        bk.load(backend=value)
+
+
+def test_explicit_backend_never_falls_back(fresh, library, tmp_path):
+    fresh.setattr(_lib, "_candidates", lambda backend: [str(tmp_path / backend / _lib.SONAME)])
+    fresh.setattr(_lib, "cuda_unavailable", lambda: "")
+    fresh.setenv("BARACUDA_BACKEND", "cuda")
+    with pytest.raises(bk.LibraryNotFoundError, match="cuda") as caught:
+        bk.default_library()
+    assert [path for path, _ in caught.value.tried] == [str(tmp_path / "cuda" / _lib.SONAME)]
+
+
+def test_automatic_choice_prefers_a_working_cuda_library(fresh, library):
+    fresh.setattr(_lib, "cuda_unavailable", lambda: "")
+    fresh.setattr(_lib, "_handshake", lambda path: bk.Library(None, None, path, {"backend": path.split("/")[0]}))
+    fresh.setattr(_lib, "_candidates", lambda backend: [f"{backend}/lib.so"])
+    assert bk.default_library().path == "cuda/lib.so"
+
+
+def test_automatic_choice_falls_back_and_says_so(fresh, caplog):
+    def handshake(path):
+        if path.startswith("cuda"):
+            raise _lib._RefusedError("too old")
+        return bk.Library(None, None, path, {"backend": "cpu"})
+
+    fresh.setattr(_lib, "_handshake", handshake)
+    fresh.setattr(_lib, "_candidates", lambda backend: [f"{backend}/lib.so"])
+    fresh.setattr(_lib, "cuda_unavailable", lambda: "")
+    with caplog.at_level(logging.INFO, "baracuda"):
+        assert bk.default_library().backend == "cpu"
+    assert "cuda/lib.so: too old" in caplog.text
+    assert {record.levelname for record in caplog.records} == {"INFO"}
+
+
+def test_no_device_means_cpu(fresh):
+    fresh.setattr(_lib, "_handshake", lambda path: bk.Library(None, None, path, {"backend": path.split("/")[0]}))
+    fresh.setattr(_lib, "_candidates", lambda backend: [f"{backend}/lib.so"])
+    fresh.setattr(_lib, "cuda_unavailable", lambda: "the driver reports no device")
+    assert bk.default_library().backend == "cpu"
+
+
+def test_nothing_found_lists_all(fresh, tmp_path):
+    fresh.setattr(_lib, "_candidates", lambda backend: [str(tmp_path / backend / name) for name in "ab"])
+    fresh.setattr(_lib, "cuda_unavailable", lambda: "")
+    with pytest.raises(bk.LibraryNotFoundError) as caught:
+        bk.default_library()
+    assert [path for path, _ in caught.value.tried] == [str(tmp_path / b / n) for b in ("cuda", "cpu") for n in "ab"]
+    assert all(path in str(caught.value) and reason for path, reason in caught.value.tried)
+
+
+def test_candidates_are_wheel_checkout_system():
+    wheel, checkout, system = _lib._candidates("cuda")
+    assert wheel.endswith(f"baracuda/libs/cuda/{_lib.SONAME}")
+    assert checkout.endswith(f"build/cuda/{_lib.SONAME}")
+    assert system == _lib.SONAME
+
+
+def test_abi_hash_mismatch(fresh, library):
+    fresh.setattr(_oplist, "ABI_HASH", "0123456789abcdef")
+    found = library.ffi.string(library.lib.baracuda_kernels_abi_hash()).decode()
+    with pytest.raises(bk.LibraryNotFoundError, match=f"{found}.*0123456789abcdef"):
+        bk.load(library.path)
+
+
+def test_not_a_library(fresh, tmp_path):
+    text = tmp_path / "text.so"
+    text.write_text("no ELF")
+    with pytest.raises(bk.LibraryNotFoundError, match=r"text\.so: "):
+        bk.load(text)
+    other = shutil.which("true")
+    with pytest.raises(bk.LibraryNotFoundError):
+        bk.load(other)
+
+
+def test_missing_bindings(fresh, library):
+    fresh.setitem(sys.modules, "baracuda._ffi", None)
+    with pytest.raises(bk.LibraryNotFoundError, match="generated bindings are missing"):
+        bk.load(library.path)
+
+
+def test_command_line(library):
+    result = run_python("import runpy, sys; sys.argv[1:] = ['info']; runpy.run_module('baracuda', run_name='__main__')",
+                        BARACUDA_LIB=library.path)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert library.path in result.stdout
+    assert "CUDA device" in result.stdout
+    code = (
+        "import runpy, sys; sys.argv[1:] = ['ops', '--family', {!r}]; runpy.run_module('baracuda', run_name='__main__')"
+    )
+    result = run_python(code.format("segment"))
+    assert result.returncode == 0, result.stderr
+    assert "unsorted_segment_sum{I}_{T}" in result.stdout
+    assert "alibi" not in result.stdout
+    assert "f32 f64 f16 bf16 x i32 i64" in result.stdout
+    assert run_python(code.format("nonsense")).returncode == 1

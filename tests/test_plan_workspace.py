@@ -1,0 +1,126 @@
+"""Workspace policy, guarantees and SKUs."""
+
+import pytest
+from fakes import LERP, FakeLibrary, addresses, backward_args, backward_plan, lerp_plan, raw
+
+import baracuda as bk
+
+
+@pytest.mark.parametrize("element", [bk.f32, bk.f64])
+def test_atomics_are_the_default_of_wide_floats(element):
+    plan = backward_plan(FakeLibrary(), element)
+    guarantee = plan.precision_guarantee
+    assert plan.workspace_size == 0
+    assert (guarantee.deterministic, guarantee.bit_stable_on_same_hardware, guarantee.accumulator) == (
+        False,
+        False,
+        element,
+    )
+    plan.run(None, raw((5000,), bk.u8, 9 << 20), backward_args(element))
+    assert plan.library.calls[-1][2][11] == 0  # a workspace that the plan did not ask for would change the algorithm
+
+
+@pytest.mark.parametrize("element", [bk.f16, bk.bf16, bk.f32, bk.f64])
+def test_deterministic_takes_the_workspace(element):
+    plan = backward_plan(FakeLibrary(size=1000), element, deterministic=True)
+    guarantee = plan.precision_guarantee
+    assert plan.workspace_size == 1000
+    assert guarantee.deterministic
+    assert guarantee.bit_stable_on_same_hardware
+    assert guarantee.accumulator is (bk.f64 if element is bk.f64 else bk.f32)
+    args = backward_args(element)
+    for workspace, got in [(None, 0), (raw((999,), bk.u8, 9 << 20), 999), ((9 << 20, 10), 10), ((9 << 20, 0), 0)]:
+        for call in (plan.run, plan.bind):
+            with pytest.raises(bk.WorkspaceTooSmallError, match=f"workspace has {got} bytes, needs 1000") as caught:
+                call(None, workspace, args)
+            assert (caught.value.needed, caught.value.got, caught.value.status) == (1000, got, 4)
+    for workspace, size in [(raw((250,), bk.f32, 9 << 20), 1000), ((9 << 20, 5000), 5000)]:
+        plan.run(None, workspace, args)
+        assert addresses(plan.library, plan.library.calls[-1][2][10:11]) == [9 << 20]
+        assert plan.library.calls[-1][2][11] == size
+
+
+@pytest.mark.parametrize("element", [bk.f16, bk.bf16])
+def test_halves_take_the_workspace_unless_it_is_capped(element):
+    assert backward_plan(FakeLibrary(), element).workspace_size == 1000
+    assert backward_plan(FakeLibrary(), element).precision_guarantee.deterministic
+    capped = backward_plan(FakeLibrary(), element, max_workspace_bytes=999)
+    assert capped.workspace_size == 0
+    assert not capped.precision_guarantee.deterministic
+    assert capped.precision_guarantee.accumulator is element
+    capped.run(None, None, backward_args(element))
+
+
+def test_deterministic_and_capped_is_unsupported():
+    with pytest.raises(bk.UnsupportedError, match=r"embedding_bag_backward: .* needs 1000 workspace bytes"):
+        backward_plan(FakeLibrary(), deterministic=True, max_workspace_bytes=999)
+
+
+def test_everything_is_deterministic_on_the_cpu():
+    guarantee = backward_plan(FakeLibrary("cpu")).precision_guarantee
+    assert guarantee.deterministic
+    assert guarantee.bit_stable_on_same_hardware
+
+
+def test_workspace_for_speed_may_be_left_out():
+    library = FakeLibrary()
+    descriptor = bk.SegmentSumDescriptor(6, 5, 4, element=bk.f32)
+    args = bk.SegmentSumArgs(raw((6, 5)), raw((6,), bk.i32, 2 << 20), raw((4, 5), address=3 << 20))
+    plan = bk.SegmentSumPlan.select(None, descriptor, library=library)
+    assert plan.workspace_size == 1000
+    assert plan.precision_guarantee.deterministic
+    plan.run(None, None, args)
+    assert library.calls[-1][2][7] == 0
+    plan.run(None, (9 << 20, 1000), args)
+    assert library.calls[-1][2][7] == 1000
+    with pytest.raises(bk.WorkspaceTooSmallError):
+        plan.run(None, (9 << 20, 999), args)
+    capped = bk.SegmentSumPlan.select(None, descriptor, bk.PlanPreference(max_workspace_bytes=10), library=library)
+    assert capped.workspace_size == 0
+    assert bk.workspace(capped) is None
+
+
+def test_workspace_that_depends_on_strides():
+    """repeat_backward is asked with contiguous strides; a launch that would like more does without."""
+    library = FakeLibrary(size=1000)
+    descriptor = bk.RepeatBackwardDescriptor((3, 4), (2, 2), element=bk.f32)
+    plan = bk.RepeatBackwardPlan.select(None, descriptor, library=library)
+    args = bk.RepeatBackwardArgs(raw((6, 8), strides=(16, 2)), raw((3, 4), address=8 << 20))
+    library.size = 2000
+    plan.run(None, (9 << 20, 1000), args)
+    assert library.calls[-1][2][-2] == 0
+    plan.run(None, (9 << 20, 2000), args)
+    assert library.calls[-1][2][-2] == 2000
+
+
+def test_bad_workspaces():
+    plan, args = backward_plan(FakeLibrary(), deterministic=True), backward_args()
+    for workspace, text in [
+        ("x", "workspace is of type str"),
+        ((1, 2, 3), "must be \\(address, bytes\\)"), ((-1, 2000), "workspace address"),
+        ((9 << 20, "2000"), "workspace bytes"), ((0, 2000), "workspace is NULL"), (5, "workspace is of type int"),
+        (raw((2000,), bk.u8, 1 << 20), "workspace overlaps dout"),
+        (raw((2000,), bk.u8, 9 << 20, readonly=True), "workspace is read-only"),
+    ]:  # fmt: skip
+        with pytest.raises(bk.InvalidProblemError, match=rf"embedding_bag_backward: .*{text}"):
+            plan.run(None, workspace, args)
+    with pytest.raises(bk.UnsupportedError, match="contiguous"):
+        plan.run(None, raw((2000,), bk.u8, 9 << 20, strides=(2,)), args)
+    with pytest.raises(bk.BufferTooSmallError):
+        plan.run(None, raw((2000,), bk.u8, 9 << 20, length=1999), args)
+
+
+def test_sku():
+    plan = backward_plan(FakeLibrary("cuda"), bk.f16)
+    sku = plan.sku
+    assert (sku.category, sku.op) == (bk.OpCategory.EMBEDDING, bk.EmbeddingKind.EMBEDDING_BAG_SUM_BACKWARD)
+    assert (sku.element, sku.aux_element, sku.arch, sku.backend) == (
+        bk.f16,
+        bk.i32,
+        bk.ArchSku.SM80,
+        bk.BackendKind.BESPOKE,
+    )
+    assert sku.precision_guarantee == plan.precision_guarantee
+    assert hash(sku) == hash(backward_plan(FakeLibrary("cuda"), bk.f16).sku)
+    assert backward_plan(FakeLibrary("cpu")).sku.arch is None
+    assert lerp_plan((3,)).sku.op == LERP

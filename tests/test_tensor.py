@@ -1,0 +1,258 @@
+"""Views: what can be viewed, what a view knows, and what it refuses."""
+
+import gc
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import baracuda as bk
+from baracuda.dtypes import as_element, bf16_from_f32, f32_from_bf16, from_dlpack, from_typestr
+
+
+class CudaArray:
+    """An array of another framework, on the GPU by its own account."""
+
+    def __init__(self, **changes):
+        self.__cuda_array_interface__ = {
+            "version": 3, "shape": (2, 3), "typestr": "<f4", "data": (4096, False), "strides": None, **changes,
+        }  # fmt: skip
+
+
+class DLPack:
+    """Exports a NumPy array as a foreign framework would; `device` is what it claims."""
+
+    def __init__(self, array, device=(1, 0), versioned=True):
+        self.array, self.device, self.versioned = array, device, versioned
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        if max_version is not None and not self.versioned:
+            raise TypeError("unexpected keyword argument 'max_version'")
+        if self.device[0] == 2:
+            assert stream == -1
+        return self.array.__dlpack__(max_version=max_version) if self.versioned else self.array.__dlpack__()
+
+
+def test_raw_pointer():
+    view = bk.TensorRef(4096, shape=(2, 3), dtype=bk.f32)
+    assert (view.ptr, view.shape, view.strides, view.dtype) == (4096, (2, 3), (3, 1), bk.f32)
+    assert (view.numel, view.rank, view.nbytes, view.length, view.device) == (6, 2, 24, None, None)
+    assert view.byte_range == (4096, 4120)
+    assert bk.tensor(view) is view
+    assert bk.TensorMut is bk.TensorRef
+
+
+def test_immutable():
+    view = bk.TensorRef(4096, (2,), bk.f32)
+    for name in ("ptr", "shape", "color"):
+        with pytest.raises(AttributeError):
+            setattr(view, name, 1)
+    with pytest.raises(AttributeError):
+        del view.ptr
+
+
+def test_cells_below_the_pointer():
+    view = bk.TensorRef(4096, (3, 4), bk.f64, strides=(-4, 1))
+    assert (view.low, view.high) == (-8, 3)
+    assert view.byte_range == (4096 - 64, 4096 + 32)
+
+
+def test_scalar_and_empty():
+    assert bk.TensorRef(4096, (), bk.f32).numel == 1
+    empty = bk.TensorRef(0, (2, 0, 3), bk.f32)
+    assert (empty.numel, empty.byte_range, empty.is_contiguous, empty.is_dense) == (0, (0, 0), True, True)
+    assert int(bk.default_library().ffi.cast("uintptr_t", empty.pointer)) != 0
+    assert bk.TensorRef(4096, (1,), bk.f32).pointer is not None
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"), [((), ()), ((5,), (1,)), ((4, 8), (8, 1)), ((2, 0, 3), (0, 3, 1)), ((0,), (1,))]
+)
+def test_contiguous_stride(shape, strides):
+    assert bk.contiguous_stride(shape) == strides
+    assert bk.TensorRef(0, shape, bk.f32, strides).is_contiguous
+
+
+def test_contiguous_is_exact_dense_is_not():
+    view = bk.TensorRef(4096, (1, 4), bk.f32, strides=(0, 1))
+    assert not view.is_contiguous
+    assert view.is_dense
+    for strides in ((4, 2), (1, 4), (8, 1), (-4, 1), (0, 1)):
+        assert not bk.TensorRef(4096, (4, 4), bk.f32, strides=strides).is_dense
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"ptr": -1}, {"ptr": 2**64}, {"ptr": "4096"}, {"ptr": None}, {"ptr": 1.0}, {"ptr": True}, {"shape": 3},
+        {"shape": "23"}, {"shape": (2, -3)}, {"shape": (2, 3.0)}, {"shape": (True,)}, {"shape": (2**63,)},
+        {"strides": (1,)}, {"strides": (1, "1")}, {"strides": (2**63, 1)}, {"length": -1}, {"length": 1.5},
+        {"offset": -1}, {"device": "tpu"}, {"dtype": 7}, {"dtype": None},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_malformed(arguments):
+    with pytest.raises(bk.InvalidProblemError):
+        bk.TensorRef(**{"ptr": 4096, "shape": (2, 3), "dtype": bk.f32, **arguments})
+
+
+def test_numpy_view():
+    array = np.arange(24, dtype=np.float32).reshape(4, 6)
+    view = bk.tensor(array)
+    assert (view.ptr, view.shape, view.strides, view.dtype) == (array.ctypes.data, (4, 6), (6, 1), bk.f32)
+    assert (view.device, view.readonly) == ("cpu", False)
+    flipped = bk.tensor(array[::-2, 1::3])
+    assert flipped.ptr == array[::-2, 1::3].ctypes.data
+    assert flipped.strides == (-12, 3)
+    assert bk.tensor(array[:, :0]).numel == 0
+    assert bk.tensor(np.float32(3).reshape(())).shape == ()
+
+
+def test_read_only_numpy():
+    array = np.zeros(3, np.float32)
+    array.flags.writeable = False
+    assert bk.tensor(array).readonly
+
+
+def test_axes_of_extent_one_do_not_spoil_contiguity():
+    array = np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (1, 8), (12, 4))
+    assert bk.tensor(array).is_contiguous
+
+
+def test_view_keeps_the_array_alive():
+    array = np.zeros(1000, np.float32)
+    watcher = weakref.ref(array)
+    view = bk.tensor(array)
+    del array
+    gc.collect()
+    assert watcher() is not None
+    del view
+    gc.collect()
+    assert watcher() is None
+
+
+def test_cuda_array_interface():
+    view = bk.tensor(CudaArray(data=(8192, True), strides=(4, 8), typestr="<f2"))
+    assert (view.ptr, view.strides, view.dtype, view.device, view.readonly) == (8192, (2, 4), bk.f16, "cuda", True)
+    assert bk.tensor(CudaArray(shape=(0, 3), data=(0, False))).numel == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data": None}, {"data": (1,)}, {"data": ("a", False)}, {"shape": None}, {"shape": (-1,)}, {"typestr": None},
+        {"typestr": "??"}, {"strides": 5}, {"strides": (8,)}, {"strides": ("a", "b")},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_malformed_interface(changes):
+    with pytest.raises(bk.InvalidProblemError):
+        bk.tensor(CudaArray(**changes), "x")
+
+
+@pytest.mark.parametrize("changes", [{"typestr": ">f4"}, {"typestr": "|O"}, {"strides": (13, 4)}, {"mask": object()}])
+def test_unsupported_interface(changes):
+    with pytest.raises(bk.UnsupportedError, match=r"^x"):
+        bk.tensor(CudaArray(**changes), "x")
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u1", "i4", "i8", "u4", "bool", "c8", "c16"])
+def test_dlpack(dtype, versioned):
+    array = np.zeros((4, 6), dtype)[:, ::2]
+    view = bk.tensor(DLPack(array, versioned=versioned))
+    assert (view.ptr, view.shape, view.device) == (array.ctypes.data, (4, 3), "cpu")
+    assert view.strides == (6, 2)
+    assert view.dtype.numpy_dtype == array.dtype
+    assert not view.readonly
+
+
+def test_dlpack_keeps_memory_and_read_only_flag():
+    array = np.zeros(1000, np.float32)
+    watcher = weakref.ref(array)
+    view = bk.tensor(DLPack(array))
+    del array
+    gc.collect()
+    assert watcher() is not None
+    del view
+    gc.collect()
+    assert watcher() is None
+    array = np.zeros(3, np.float32)
+    array.flags.writeable = False
+    assert bk.tensor(DLPack(array)).readonly
+
+
+@pytest.mark.parametrize(("device", "name"), [((2, 0), "cuda"), ((3, 0), None), ((13, 0), None), ((1, 0), "cpu")])
+def test_dlpack_devices(device, name):
+    assert bk.tensor(DLPack(np.zeros(3), device)).device == name
+
+
+def test_dlpack_failures():
+    with pytest.raises(bk.UnsupportedError, match=r"x: DLPack device 10"):
+        bk.tensor(DLPack(np.zeros(3), (10, 0)), "x")
+
+    class Broken(DLPack):
+        def __dlpack__(self, **_):
+            return object()
+
+    class Refusing(DLPack):
+        def __dlpack__(self, **_):
+            raise BufferError("requires grad")
+
+    with pytest.raises(
+        bk.InvalidProblemError, match=r"x cannot be viewed: ValueError: __dlpack__ gave no DLPack capsule"
+    ):
+        bk.tensor(Broken(np.zeros(3)), "x")
+    with pytest.raises(bk.InvalidProblemError, match=r"x cannot be viewed: BufferError: requires grad"):
+        bk.tensor(Refusing(np.zeros(3)), "x")
+
+
+@pytest.mark.parametrize("obj", [None, 5, "x", [1.0], object(), b"x", memoryview(b"x")], ids=repr)
+def test_not_viewable(obj):
+    with pytest.raises(bk.InvalidProblemError, match="x is of type"):
+        bk.tensor(obj, "x")
+
+
+def test_foreign_byte_order_and_objects():
+    for dtype in (">f4", "O", "S3", "M8[s]", "f4,i4", "longdouble"):
+        with pytest.raises(bk.UnsupportedError, match="x: dtype"):
+            bk.tensor(np.zeros(3, dtype), "x")
+
+
+def test_element_names():
+    for kind in bk.ElementKind:
+        if kind is not bk.f32_strict:
+            assert as_element(kind.token) is kind
+        if kind not in (bk.f32_strict, bk.s4, bk.u4, bk.b1):
+            assert as_element(kind.numpy_dtype) is kind
+        assert kind.nbytes(16) == 2 * kind.bits
+    assert as_element(np.float16) is bk.f16
+    assert as_element(ml_dtypes.bfloat16) is bk.bf16
+    assert as_element("bfloat16") is bk.bf16
+    assert from_typestr("<i8") is bk.i64
+    assert from_dlpack(4, 16, 1) is bk.bf16
+    with pytest.raises(bk.UnsupportedError):
+        from_dlpack(2, 32, 4)
+    assert bk.tensor(np.zeros(3, ml_dtypes.bfloat16)).dtype is bk.bf16
+
+
+def test_torch_dtypes_go_by_name():
+    torch_dtype = type("dtype", (), {"__module__": "torch", "__str__": lambda self: "torch.bfloat16"})()
+    assert as_element(torch_dtype) is bk.bf16
+
+
+def test_bf16_conversion_matches_ml_dtypes(rng):
+    bits = rng.integers(0, 2**32, 100_000, dtype=np.uint32)
+    special = np.array([0, 0x80000000, 0x7F800000, 0xFF800000, 0x3F808000, 0x3F818000, 0x7F7FFFFF], np.uint32)
+    values = np.concatenate([bits, special]).view(np.float32)
+    with np.errstate(invalid="ignore"):
+        expected = values.astype(ml_dtypes.bfloat16)
+    got = bf16_from_f32(values)
+    is_nan = np.isnan(values)
+    assert (got[~is_nan] == expected.view(np.uint16)[~is_nan]).all()
+    assert np.isnan(f32_from_bf16(got[is_nan])).all()
+    assert (f32_from_bf16(got)[~is_nan] == expected.astype(np.float32)[~is_nan]).all()
