@@ -84,7 +84,8 @@ def op_rows() -> dict[str, dict[str, Any]]:
     """Rows of the op table by op, e.g. "alibi_f32"; keys row, family, dtypes, workspace, deterministic, doc."""
     from baracuda import _oplist
 
-    return {entry["op"]: entry for entry in _oplist.OPS}
+    rows: tuple[dict[str, Any], ...] = _oplist.OPS
+    return {row["op"]: row for row in rows}
 
 
 def load(path: str | os.PathLike[str] | None = None, backend: str | None = None) -> Library:

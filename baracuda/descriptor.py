@@ -5,17 +5,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-import numbers
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-import numpy as np
-
+from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer, as_integers
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
-INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 MAX_RANK = 8
 
 Check = Callable[[str, Any], Any]  # (field name, value) -> the value as the plan uses it
@@ -27,29 +23,8 @@ def checked(check: Check, **options: Any) -> Any:
     return dataclasses.field(metadata={"check": check}, **options)
 
 
-def as_integer(name: str, value: object, low: int, high: int) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise InvalidProblemError(f"{name} is {value!r}, must be an integer")
-    if value < low:
-        raise InvalidProblemError(f"{name} is {value}, must be >= {low}")
-    if value > high:
-        raise InvalidProblemError(f"{name} is {value}, must be <= {high}")
-    return int(value)
-
-
-def as_real(name: str, value: object) -> float:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.floating)):
-        raise InvalidProblemError(f"{name} is {value!r}, must be a real number")
-    try:
-        return float(value)
-    except OverflowError:
-        raise InvalidProblemError(f"{name} is {value!r}, too large for a float") from None
-
-
-def as_extents(name: str, values: object, low: int) -> tuple[int, ...]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InvalidProblemError(f"{name} is {values!r}, must be a sequence of integers")
-    extents = tuple(as_integer(f"{name}[{i}]", value, low, INT32_MAX) for i, value in enumerate(values))
+def _extents(name: str, values: object, low: int) -> tuple[int, ...]:
+    extents = as_integers(name, values, low, INT32_MAX)
     if len(extents) > MAX_RANK:
         raise UnsupportedError(f"{name} is {extents}, of rank {len(extents)}; at most {MAX_RANK} is supported")
     return extents
@@ -62,14 +37,14 @@ def extent() -> Any:
 
 def shape(low: int = 0) -> Any:
     """Extents of a tensor of rank 0 to 8, each at least `low`."""
-    return checked(lambda name, value: as_extents(name, value, low))
+    return checked(lambda name, value: _extents(name, value, low))
 
 
 def choice(kind: type[enum.IntEnum]) -> Any:
     """A member of `kind`, or its number."""
 
     def check(name: str, value: object) -> enum.IntEnum:
-        number = as_integer(name, value, INT64_MIN, INT64_MAX)
+        number = as_integer(name, value)
         try:
             return kind(number)
         except ValueError:

@@ -8,10 +8,14 @@ and one of da, db may be dy.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import numbers
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from baracuda import descriptor
+from baracuda._scalars import as_items, as_real
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import BinaryKind, OpCategory
@@ -20,9 +24,9 @@ from baracuda.plan import Plan
 
 
 def _params(name: str, value: object) -> tuple[float, ...]:
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        return (descriptor.as_real(name, value),)
-    values = tuple(descriptor.as_real(f"{name}[{i}]", item) for i, item in enumerate(value))
+    if isinstance(value, (numbers.Real, np.floating)):
+        return (as_real(name, value),)
+    values = tuple(as_real(f"{name}[{i}]", item) for i, item in enumerate(as_items(name, value)))
     if len(values) == 2 and values[1] == 0:
         values = values[:1]
     if len(values) != 1:

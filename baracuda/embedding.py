@@ -11,7 +11,8 @@ from __future__ import annotations
 import dataclasses
 
 from baracuda import descriptor
-from baracuda.descriptor import INT32_MIN, INT64_MAX, INT64_MIN, Descriptor
+from baracuda._scalars import INT32_MIN, as_integer
+from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind
 from baracuda.kinds import EmbeddingBagMode, EmbeddingKind, OpCategory
 from baracuda.operands import Args, Operand, Viewable
@@ -19,7 +20,7 @@ from baracuda.plan import Plan
 
 
 def _optional_index(name: str, value: object) -> int | None:
-    return None if value is None else descriptor.as_integer(name, value, INT64_MIN, INT64_MAX)
+    return None if value is None else as_integer(name, value)
 
 
 @dataclasses.dataclass(frozen=True)

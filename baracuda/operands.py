@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from baracuda._scalars import INT64_MAX
 from baracuda.dtypes import ElementKind
 from baracuda.errors import BufferTooSmallError, InvalidProblemError, MisalignedOperandError, UnsupportedError
 from baracuda.tensor import TensorRef, tensor
 
 Viewable = Any  # what `tensor` takes; a field of an Args object is a TensorRef once the object exists
 Views = Mapping[str, "TensorRef | None"]
-_INT64_MAX = 2**63 - 1
 _OVERLAP_EFFORT = 10_000  # steps of the exact overlap search; beyond, an overlap is assumed
 
 
@@ -22,6 +22,8 @@ class Args:
     """Base of the operands of one launch. Immutable: a plan remembers here that it has checked them."""
 
     __slots__ = ("_bound",)
+
+    _bound: tuple[Any, ...]  # the last run: plan, stream, workspace, C call, symbol, stream handle
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
@@ -107,7 +109,7 @@ def _check_shape(operand: Operand, view: TensorRef, expected: tuple[int, ...]) -
 
 def check_reach(name: str, view: TensorRef) -> None:
     """The view stays inside its buffer, and its bytes inside 63 bits."""
-    if view.dtype.nbytes(view.high - view.low + 1) > _INT64_MAX or max(view.high, -view.low) > _INT64_MAX:
+    if view.dtype.nbytes(view.high - view.low + 1) > INT64_MAX or max(view.high, -view.low) > INT64_MAX:
         raise InvalidProblemError(f"{name} has shape {view.shape} and strides {view.strides}: more than 2^63 bytes")
     if view.length is None:
         return
@@ -186,6 +188,7 @@ def _share_memory(first: TensorRef, second: TensorRef) -> bool:
     if first.is_dense and second.is_dense:
         return True
     try:
-        return bool(np.shares_memory(np.asarray(_Addresses(first)), np.asarray(_Addresses(second)), _OVERLAP_EFFORT))
+        pair = np.asarray(_Addresses(first)), np.asarray(_Addresses(second))
+        return bool(np.shares_memory(*pair, _OVERLAP_EFFORT))  # type: ignore[arg-type]
     except (np.exceptions.TooHardError, ValueError, OverflowError):
         return True

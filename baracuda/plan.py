@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from baracuda import descriptor as fields
 from baracuda._lib import Library, default_library, load, op_rows, symbol_name
-from baracuda.descriptor import Descriptor
+from baracuda._scalars import INT64_MAX, as_integer
+from baracuda.descriptor import Descriptor, product
 from baracuda.dtypes import ElementKind
 from baracuda.errors import BaracudaError, InvalidProblemError, UnsupportedError, WorkspaceTooSmallError
 from baracuda.kinds import ArchSku, BackendKind, EpilogueKind, LayoutSku, MathPrecision, OpCategory
@@ -41,7 +41,7 @@ class PlanPreference:
     deterministic: bool = False
 
     def validate(self) -> None:
-        fields.as_integer("preference.max_workspace_bytes", self.max_workspace_bytes, 0, _SIZE_MAX)
+        as_integer("preference.max_workspace_bytes", self.max_workspace_bytes, 0, _SIZE_MAX)
         for name in ("allow_sm90a", "deterministic"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidProblemError(f"preference.{name} is {getattr(self, name)!r}, must be a bool")
@@ -101,7 +101,7 @@ class Plan:
         self.name = self._format("", "").rstrip("_")
         self._problem: tuple[Any, ...] | None = None
         for operand in self.operands:
-            fields.product(operand.name, (*operand.extents(descriptor), descriptor.element.itemsize))
+            product(operand.name, (*operand.extents(descriptor), descriptor.element.itemsize))
         row = self._row()
         needed, self._needs_workspace = self._choose_workspace(row, preference)
         self.workspace_size = needed
@@ -339,8 +339,8 @@ class Plan:
         if isinstance(workspace, tuple):
             if len(workspace) != 2:
                 raise InvalidProblemError(f"workspace is {workspace!r}, must be (address, bytes)")
-            address = fields.as_integer("workspace address", workspace[0], 0, _SIZE_MAX)
-            size = fields.as_integer("workspace bytes", workspace[1], 0, fields.INT64_MAX)
+            address = as_integer("workspace address", workspace[0], 0, _SIZE_MAX)
+            size = as_integer("workspace bytes", workspace[1], 0, INT64_MAX)
             view = TensorRef(address, (size,), ElementKind.U8)
         else:
             view = tensor(workspace, "workspace")

@@ -8,6 +8,7 @@ d_output[segment_ids[i]], 0 for an id outside. Ids are i32 or i64.
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
@@ -71,8 +72,8 @@ class SegmentSumPlan(Plan):
     __slots__ = ()
     op = "segment_sum{I}_{T}"
     category = OpCategory.SEGMENT_OPS
-    descriptor_type: type[Descriptor] = SegmentSumDescriptor
-    args_type: type[Args] = SegmentSumArgs
+    descriptor_type: ClassVar[type[Descriptor]] = SegmentSumDescriptor
+    args_type: ClassVar[type[Args]] = SegmentSumArgs
     scalars = ("num_inputs", "embedding_dim", "num_segments")
     operands = (Operand("input", _INPUT), _IDS, Operand("output", _OUTPUT, output=True))
     aux_element = ElementKind.I32
@@ -83,8 +84,8 @@ class SegmentSumBackwardPlan(Plan):
     __slots__ = ()
     op = "segment_sum_backward{I}_{T}"
     category = OpCategory.SEGMENT_OPS
-    descriptor_type: type[Descriptor] = SegmentSumBackwardDescriptor
-    args_type: type[Args] = SegmentSumBackwardArgs
+    descriptor_type: ClassVar[type[Descriptor]] = SegmentSumBackwardDescriptor
+    args_type: ClassVar[type[Args]] = SegmentSumBackwardArgs
     scalars = ("num_inputs", "embedding_dim", "num_segments")
     operands = (Operand("d_output", _OUTPUT), _IDS, Operand("d_input", _INPUT, output=True))
     aux_element = ElementKind.I32

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from baracuda import descriptor
-from baracuda.descriptor import INT32_MAX, Descriptor, product
+from baracuda._scalars import INT32_MAX
+from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind
 from baracuda.operands import Args, Operand, Viewable

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from baracuda import _dlpack
+from baracuda._scalars import as_integer, as_integers
 from baracuda.dtypes import ElementKind, as_element, from_dlpack, from_typestr
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
 # What C receives for an operand without elements: never NULL, aligned for every dtype, never dereferenced.
 EMPTY_ADDRESS = 0x1000
-_INT64_MAX = 2**63 - 1
+_MAX_ADDRESS = 2**64 - 1
 _DEVICES = ("cpu", "cuda", None)
 
 
@@ -59,6 +59,7 @@ class TensorRef:
     numel: int
     low: int  # offsets from ptr, in elements, of the lowest and highest cell; (0, -1) without cells
     high: int
+    _pointer: Any
 
     def __init__(
         self,
@@ -75,19 +76,19 @@ class TensorRef:
     ) -> None:
         if device not in _DEVICES:
             raise InvalidProblemError(f"TensorRef: device is {device!r}, must be 'cpu', 'cuda' or None")
-        extents = _integers("shape", shape, 0)
-        steps = contiguous_stride(extents) if strides is None else _integers("strides", strides, -(2**63))
+        extents = as_integers("TensorRef: shape", shape, 0)
+        steps = contiguous_stride(extents) if strides is None else as_integers("TensorRef: strides", strides)
         if len(steps) != len(extents):
             raise InvalidProblemError(f"TensorRef: strides {steps} and shape {extents} differ in length")
         numel = math.prod(extents)
         reach = [(extent - 1) * step for extent, step in zip(extents, steps)] if numel else []
         values = {
-            "ptr": _integer("ptr", ptr, 0, 2**64 - 1),
+            "ptr": as_integer("TensorRef: ptr", ptr, 0, _MAX_ADDRESS),
             "shape": extents,
             "dtype": as_element(dtype, "TensorRef: dtype"),
             "strides": steps,
-            "length": None if length is None else _integer("length", length, 0),
-            "offset": _integer("offset", offset, 0),
+            "length": None if length is None else as_integer("TensorRef: length", length, 0),
+            "offset": as_integer("TensorRef: offset", offset, 0),
             "device": device,
             "readonly": bool(readonly),
             "owner": owner,
@@ -207,14 +208,14 @@ def _from_interface(interface: Any, obj: object, device: str, name: str) -> Tens
     if not isinstance(data, tuple) or len(data) != 2:
         raise InvalidProblemError(f"{name}: its array interface has data {data!r}, must be (pointer, read-only flag)")
     dtype = from_typestr(interface.get("typestr"), name)
-    shape = _integers("shape", interface.get("shape"), 0, name)
+    shape = as_integers(f"{name}: shape", interface.get("shape"), 0)
     strides = interface.get("strides")
     steps = contiguous_stride(shape) if strides is None else _element_strides(strides, dtype.itemsize, name)
     return _canonical(data[0] or 0, shape, dtype, steps, device, bool(data[1]), obj)
 
 
-def _element_strides(strides: Iterable[int], itemsize: int, name: str) -> tuple[int, ...]:
-    steps = tuple(strides)
+def _element_strides(strides: object, itemsize: int, name: str) -> tuple[int, ...]:
+    steps = as_integers(f"{name}: strides", strides)
     if any([step % itemsize for step in steps]):
         raise UnsupportedError(f"{name} has strides of {steps} bytes, no multiples of its {itemsize} byte elements")
     return tuple(step // itemsize for step in steps)
@@ -229,22 +230,3 @@ def _canonical(
     if view.is_dense and not view.is_contiguous:
         view = TensorRef(ptr, shape, dtype, device=device, readonly=readonly, owner=owner)
     return view
-
-
-def _integer(what: str, value: object, low: int, high: int = _INT64_MAX, name: str = "TensorRef") -> int:
-    if type(value) is int and low <= value <= high:
-        return value
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise InvalidProblemError(f"{name}: {what} is {value!r}, must be an integer")
-    if not low <= value <= high:
-        raise InvalidProblemError(f"{name}: {what} is {value}, must lie in [{low}, {high}]")
-    return int(value)
-
-
-def _integers(what: str, values: object, low: int, name: str = "TensorRef") -> tuple[int, ...]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InvalidProblemError(f"{name}: {what} is {values!r}, must be a sequence of integers")
-    items = tuple(values)
-    if all(type(item) is int and low <= item <= _INT64_MAX for item in items):
-        return items
-    return tuple(_integer(f"{what}[{i}]", item, low, name=name) for i, item in enumerate(items))

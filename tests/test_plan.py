@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import itertools
 import threading
 import weakref
 
@@ -230,6 +231,9 @@ def test_product_overflow():
         ("23", (1, 1), bk.InvalidProblemError),
         (5, 1, bk.InvalidProblemError),
         ((2.0,), (1,), bk.InvalidProblemError),
+        (np.array(5), (1,), bk.InvalidProblemError),
+        ((2, 3), itertools.count(1), bk.InvalidProblemError),
+        (None, len, bk.InvalidProblemError),
         ((1,) * 9, (1,) * 9, bk.UnsupportedError),
     ],
 )

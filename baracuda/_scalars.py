@@ -1,0 +1,59 @@
+"""Checks of integers, sequences of them, and reals that come from a caller. Booleans are no numbers here."""
+
+from __future__ import annotations
+
+import itertools
+import numbers
+from typing import Any
+
+import numpy as np
+
+from baracuda.errors import InvalidProblemError
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+_LONGEST = 64  # no shape has more axes; keeps endless iterators out
+
+
+def as_integer(name: str, value: object, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
+    """`value` as an int in [low, high]."""
+    if type(value) is int and low <= value <= high:
+        return value
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise InvalidProblemError(f"{name} is {value!r}, must be an integer")
+    number = int(value)
+    if number < low:
+        raise InvalidProblemError(f"{name} is {number}, must be >= {low}")
+    if number > high:
+        raise InvalidProblemError(f"{name} is {number}, must be <= {high}")
+    return number
+
+
+def as_items(name: str, values: object) -> tuple[Any, ...]:
+    """The items of a sequence, or of any other short iterable but text."""
+    if type(values) is tuple:
+        return values
+    try:
+        items = None if isinstance(values, (str, bytes)) else tuple(itertools.islice(values, _LONGEST + 1))  # type: ignore[call-overload]
+    except TypeError:
+        items = None
+    if items is None or len(items) > _LONGEST:
+        raise InvalidProblemError(f"{name} is {values!r}, must be a short sequence of numbers")
+    return items
+
+
+def as_integers(name: str, values: object, low: int = INT64_MIN, high: int = INT64_MAX) -> tuple[int, ...]:
+    """A sequence of integers, each in [low, high]."""
+    items = as_items(name, values)
+    if all([type(item) is int and low <= item <= high for item in items]):
+        return items
+    return tuple(as_integer(f"{name}[{i}]", item, low, high) for i, item in enumerate(items))
+
+
+def as_real(name: str, value: object) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.floating)):
+        raise InvalidProblemError(f"{name} is {value!r}, must be a real number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InvalidProblemError(f"{name} is {value!r}, too large for a float") from None
