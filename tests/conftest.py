@@ -1,9 +1,22 @@
 """Fixtures for all tests."""
 
+import os
+import pathlib
+
 import numpy as np
 import pytest
 
 import baracuda as bk
+
+TESTS = pathlib.Path(__file__).parent
+# Several test processes share the cores: idle OpenMP threads must not spin. Read when the library is opened.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
+    """Guarantees of one backend alone are collected only with its library."""
+    other = "cpu" if bk.default_library().backend == "cuda" else "cuda"
+    return True if collection_path == TESTS / {"cpu": "cpu", "cuda": "gpu"}[other] else None
 
 
 @pytest.fixture(scope="session")

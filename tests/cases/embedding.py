@@ -1,0 +1,262 @@
+"""embedding_bag (sum and mean) and its gradient."""
+
+import numpy as np
+
+from .model import Array, Bad, Bench, BenchArray, Bound, Case, Expected, Idle, Problem
+from .segment import distribution
+
+SUM, MEAN = 0, 1
+
+
+def bag_lengths(draw, name, bags):
+    if name == "even":
+        return np.full(bags, 5)
+    if name == "ragged":  # a third of them empty
+        return np.where(draw.rng.random(bags) < 0.3, 0, draw.rng.integers(1, 12, bags))
+    if name == "one_long":
+        lengths = np.ones(bags, np.int64)
+        lengths[bags // 2] = 900
+        return lengths
+    if name == "empty":
+        return np.zeros(bags, np.int64)
+    raise ValueError(name)
+
+
+def scalars_of(total, rows, dim, bags, mode, padding):
+    names = ("total_indices", "num_embeddings", "embedding_dim", "num_bags", "mode", "padding_idx")
+    return dict(zip(names, (total, rows, dim, bags, mode, padding)))
+
+
+def indices_of(draw, lengths, bags, rows, spread):
+    lengths = bag_lengths(draw, lengths, bags) if isinstance(lengths, str) else np.asarray(lengths, np.int64)
+    starts = np.concatenate([[0], np.cumsum(lengths)])[:bags].astype(np.int64)
+    return draw.indices(distribution(draw, spread, int(lengths.sum()), rows)), starts
+
+
+def bag(draw, bags, rows, dim, mode=SUM, padding=-1, lengths="ragged", spread="uniform", kind="normal", move=None):
+    """`move` changes the offsets, which a caller may get wrong."""
+    indices, starts = indices_of(draw, lengths, bags, rows, spread)
+    offsets = Array("i32", (bags,), move(starts, indices.shape[0]) if move else starts)
+    arrays = {"weight": draw.floats((rows, dim), kind), "indices": indices, "offsets": offsets}
+    arrays["out"] = draw.output((bags, dim))
+    return Problem(scalars_of(indices.shape[0], rows, dim, bags, mode, padding), arrays)
+
+
+def kept_by_bag(problem):
+    """The indices that each bag keeps."""
+    s = problem.scalars
+    indices, offsets = problem.arrays["indices"].values, problem.arrays["offsets"].values
+    ends = np.append(offsets[1:], s["total_indices"])
+    for start, end in zip(np.clip(offsets, 0, s["total_indices"]), np.clip(ends, 0, s["total_indices"])):
+        inside = indices[start:end]
+        yield inside[(inside >= 0) & (inside < s["num_embeddings"]) & (inside != s["padding_idx"])]
+
+
+def bag_reference(problem):
+    weight, s = problem.arrays["weight"].values, problem.scalars
+    value, size, count = np.zeros((3, s["num_bags"], s["embedding_dim"]))
+    with np.errstate(invalid="ignore", over="ignore"):
+        for b, kept in enumerate(kept_by_bag(problem)):
+            divisor = max(len(kept), 1) if s["mode"] == MEAN else 1
+            value[b], size[b] = weight[kept].sum(0) / divisor, np.abs(weight[kept]).sum(0) / divisor
+            count[b] = len(kept)
+    return {"out": Expected(value, count, size)}
+
+
+def bag_backward(
+    draw, bags, rows, dim, mode=SUM, padding=-1, lengths="ragged", spread="uniform", kind="normal", move=None
+):
+    indices, starts = indices_of(draw, lengths, bags, rows, spread)
+    offsets = Array("i32", (bags,), move(starts, indices.shape[0]) if move else starts)
+    arrays = {"dout": draw.floats((bags, dim), kind), "indices": indices, "offsets": offsets}
+    arrays["dweight"] = draw.floats((rows, dim))
+    return Problem(scalars_of(indices.shape[0], rows, dim, bags, mode, padding), arrays)
+
+
+def bag_backward_reference(problem):
+    dout, s = problem.arrays["dout"].values, problem.scalars
+    value = problem.arrays["dweight"].values.copy()
+    size, divided, count = np.abs(value), np.zeros_like(value), np.ones_like(value)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for b, kept in enumerate(kept_by_bag(problem)):
+            term = dout[b] / len(kept) if s["mode"] == MEAN and len(kept) else dout[b]
+            np.add.at(value, kept, term)
+            np.add.at(size, kept, np.abs(term))
+            np.add.at(count, kept, 1)
+            if s["mode"] == MEAN and len(kept) > 1:
+                np.add.at(divided, kept, np.abs(term))
+    return {"dweight": Expected(value, count, size, divided)}
+
+
+WIDTHS = (1, 2, 3, 4, 5, 8, 16, 31, 32, 33, 64, 100, 128, 130, 256, 257, 512, 1030)
+
+
+def clamped(starts, total):
+    """Out of range at both ends, still non-decreasing."""
+    moved = starts.copy()
+    moved[:2], moved[-2:] = (-(2**31), -3), (total + 1, 2**31 - 1)
+    return moved
+
+
+def shuffled(starts, total):
+    """Falling and rising: bags that are empty, and bags that overlap."""
+    return starts[np.random.default_rng(len(starts)).permutation(len(starts))]
+
+
+def late(starts, total):
+    """Indices before the first offset belong to no bag."""
+    return np.maximum(starts, min(4, total))
+
+
+def problems(make, *, any_offsets):
+    def add(name, *args, **options):
+        table[name] = lambda d: make(d, *args, **options)
+
+    table = {}
+    add("one", 1, 1, 1, lengths=(1,))
+    for k, width in enumerate(WIDTHS):
+        add(f"d{width}", 17, 19, width, (SUM, MEAN)[k % 2])
+    for mode, name in ((SUM, "sum"), (MEAN, "mean")):
+        for spread in ("hot", "giant", "invalid", "mixed"):
+            add(f"{name}_{spread}", 41, 29, 6, mode, spread=spread)
+        add(f"{name}_padding", 41, 5, 6, mode, padding=2)
+        add(f"{name}_all_padding", 41, 29, 6, mode, padding=28, spread="giant")
+        add(f"{name}_one_long", 21, 50, 7, mode, lengths="one_long")
+        add(f"{name}_one_bag", 1, 33, 12, mode, lengths=(501,))
+        add(f"{name}_empty", 13, 7, 5, mode, lengths="empty")
+        add(f"{name}_special", 31, 40, 5, mode, kind="special")
+        add(f"{name}_clamped", 31, 40, 5, mode, move=clamped)
+        add(f"{name}_late", 31, 40, 5, mode, move=late)
+        if any_offsets:
+            add(f"{name}_shuffled", 31, 40, 5, mode, move=shuffled)
+    add("no_embeddings", 9, 0, 5)
+    add("padding_wraps", 41, 5, 6, padding=2**32 + 2)
+    add("padding_negative", 41, 5, 6, padding=-100)
+    add("many_bags", 3001, 200, 3, MEAN)
+    add("hot_row", 700, 60, 5, MEAN, lengths="even", spread="giant")
+    add("large", 600, 300, 36, MEAN, lengths="even", spread="hot")
+    return table
+
+
+def bad_calls(first, output):
+    pointers = (first, "indices", "offsets", output)
+    extents = ("total_indices", "num_embeddings", "embedding_dim", "num_bags")
+    bad = [Bad(f"negative_{e}", 2, rf"{e} is -6", {e: -6}, can=2) for e in extents]
+    bad += [Bad(f"mode_{m}", 3, rf"mode is {m}", {"mode": m}, can=3) for m in (2, -1)]
+    bad += [Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in pointers]
+    bad += [
+        # the order of the checks: pointers, extents, mode
+        Bad("null_before_mode", 2, rf"{output} is NULL", {"mode": 7}, null=(output,), can=3),
+        Bad("extent_before_mode", 2, r"total_indices is -1", {"mode": 7, "total_indices": -1}, can=2),
+        Bad("null_without_indices", 2, r"indices is NULL", {"total_indices": 0}, null=("indices",)),
+        Bad("null_without_columns", 2, rf"{first} is NULL", {"embedding_dim": 0}, null=(first,)),
+        Bad("mode_without_columns", 3, r"mode is 2", {"embedding_dim": 0, "mode": 2}, can=3),
+    ]
+    return (*bad, *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in pointers))
+
+
+SIZE = {"f32": 4, "bf16": 2}
+NO_BAGS = (
+    Idle("no_bags", {"num_bags": 0}),
+    Idle("no_bags_mode", {"num_bags": 0, "mode": 9}, can=3),
+    Idle("no_bags_negative", {"num_bags": 0, "embedding_dim": -1}, can=2),
+)
+
+
+def uniform_indices(rng, total, rows):
+    return rng.integers(0, rows, total)
+
+
+def zipf_indices(rng, total, rows):
+    """Ranks by Zipf's law with exponent 1, rows in random order."""
+    cumulated = np.cumsum(1 / np.arange(1, rows + 1))
+    ranks = np.searchsorted(cumulated, rng.random(total) * cumulated[-1])
+    return rng.permutation(rows)[np.minimum(ranks, rows - 1)]
+
+
+def forward_bytes(total, rows, dim, bags):
+    return lambda dtype, a: (total + bags) * dim * SIZE[dtype] + total * a["indices"].itemsize + bags * 4
+
+
+def backward_bytes(total, rows, dim, bags):
+    def count(dtype, a):
+        touched = np.unique(a["indices"]).size
+        return (rows + touched + bags) * dim * SIZE[dtype] + total * a["indices"].itemsize + bags * 4
+
+    return count
+
+
+def mode_name(scalars):
+    return "mean" if scalars["mode"] == MEAN else "sum"
+
+
+def torch_bag(torch, t, scalars):
+    function = torch.nn.functional.embedding_bag
+    return lambda: function(t["indices"], t["weight"], t["offsets"], mode=mode_name(scalars))
+
+
+def torch_bag_backward(torch, t, scalars):
+    weight = torch.zeros_like(t["dweight"], requires_grad=True)
+    out = torch.nn.functional.embedding_bag(t["indices"], weight, t["offsets"], mode=mode_name(scalars))
+    return lambda: torch.autograd.grad(out, weight, t["dout"], retain_graph=True)
+
+
+def numpy_bag(a, scalars):
+    lengths = np.diff(np.append(a["offsets"], scalars["total_indices"]))
+
+    def peer():
+        np.add.reduceat(a["weight"][a["indices"]], a["offsets"], axis=0, out=a["out"])
+        if scalars["mode"] == MEAN:
+            np.divide(a["out"], lengths[:, None], out=a["out"])
+
+    return peer
+
+
+def bench(name, backend, spread, mode, peer, bounds, *, is_backward=False, workspace=False, numpy_peer=None):
+    rows, dim, bags, length = (2**20, 128, 2**16, 32) if backend == "cuda" else (2**16, 128, 2**12, 32)
+    total = bags * length
+    arrays = {
+        "indices": BenchArray("I", (total,), lambda rng: spread(rng, total, rows)),
+        "offsets": BenchArray("i32", (bags,), lambda rng: np.arange(bags) * length),
+    }
+    table, result = ("dweight", "dout") if is_backward else ("weight", "out")
+    arrays[table] = BenchArray("T", (rows, dim), "zero" if is_backward else "normal")
+    arrays[result] = BenchArray("T", (bags, dim), "normal" if is_backward else "empty")
+    size = (backward_bytes if is_backward else forward_bytes)(total, rows, dim, bags)
+    return Bench(
+        name, backend, ("f32", "bf16"), "i32", scalars_of(total, rows, dim, bags, mode, -1), arrays, size, peer, bounds,
+        numpy_peer=numpy_peer, workspace=workspace, zeroed=("dweight",) if is_backward else (),
+    )  # fmt: skip
+
+
+SPREADS = (("uniform", uniform_indices), ("zipf", zipf_indices))
+MODES = (("sum", SUM), ("mean", MEAN))
+FORWARD_BENCHES = tuple(
+    bench(f"embedding_bag {m} {s}", backend, spread, mode, torch_bag, (Bound("peer", bound),), numpy_peer=numpy_bag)
+    for backend, bound in (("cuda", 1.4), ("cpu", 1.0))
+    for s, spread in SPREADS
+    for m, mode in MODES
+)
+BACKWARD_BENCHES = tuple(
+    bench(f"embedding_bag_backward {m} {s}{how}", backend, spread, mode, torch_bag_backward,
+          (Bound("peer", bounds[s] if backend == "cuda" else 1.0),), is_backward=True, workspace=bool(how))
+    for backend in ("cuda", "cpu")
+    for how, bounds in (("", {"uniform": 3.0, "zipf": 2.5}), (" deterministic", {"uniform": 5.0, "zipf": 5.0}))
+    for s, spread in SPREADS
+    for m, mode in MODES
+)  # fmt: skip
+
+CASES = (
+    Case(
+        row="embedding_bag{I}_{T}", problems=problems(bag, any_offsets=True), reference=bag_reference,
+        tolerance={"out": "mean"}, plain="d5", large="large", bad=bad_calls("weight", "out"),
+        idle=(*NO_BAGS, Idle("no_columns_strict", {"num_bags": 0, "embedding_dim": 0})), benches=FORWARD_BENCHES,
+    ),
+    Case(
+        row="embedding_bag_backward{I}_{T}", problems=problems(bag_backward, any_offsets=False),
+        reference=bag_backward_reference, tolerance={"dweight": "total_of_quotients"},
+        tolerance_without_workspace={"dweight": "rounded_total_of_quotients"}, plain="d5", large="large",
+        bad=(*bad_calls("dout", "dweight"), Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True)),
+        idle=NO_BAGS, benches=BACKWARD_BENCHES,
+    ),
+)  # fmt: skip

@@ -1,0 +1,207 @@
+"""repeat and its gradient."""
+
+import math
+
+import numpy as np
+
+from .model import Bad, Bench, BenchArray, Bound, Case, Expected, Idle, Problem, strides_for
+
+
+def repeat(draw, shape, out_shape, x=None, y=None, kind="normal"):
+    x, y = strides_for(shape, **x or {}), strides_for(out_shape, **y or {})
+    host = {"input_shape": tuple(shape), "output_shape": tuple(out_shape), "stride_x": x, "stride_y": y}
+    arrays = {"x": draw.floats(shape, kind, x), "y": draw.output(out_shape, y)}
+    return Problem({"output_numel": math.prod(out_shape), "rank": len(shape)}, arrays, host)
+
+
+def repeat_reference(problem):
+    shape, out_shape = problem.host["input_shape"], problem.host["output_shape"]
+    x = problem.arrays["x"].values
+    if not shape:
+        return {"y": Expected(x)}
+    return {"y": Expected(x[np.ix_(*(np.arange(o) % i for i, o in zip(shape, out_shape)))])}
+
+
+def repeat_backward(draw, shape, repeats, dy=None, dx=None, kind="normal"):
+    long_shape = tuple(i * r for i, r in zip(shape, repeats))
+    dy, dx = strides_for(long_shape, **dy or {}), strides_for(shape, **dx or {})
+    host = {"input_shape": tuple(shape), "repeats": tuple(repeats), "stride_dy": dy, "stride_dx": dx}
+    arrays = {"dy": draw.floats(long_shape, kind, dy), "dx": draw.output(shape, dx)}
+    return Problem({"input_numel": math.prod(shape), "rank": len(shape)}, arrays, host)
+
+
+def repeat_backward_reference(problem):
+    shape, repeats = problem.host["input_shape"], problem.host["repeats"]
+    dy = problem.arrays["dy"].values
+    split = dy.reshape([e for pair in zip(repeats, shape) for e in pair])
+    axes = tuple(range(0, 2 * len(shape), 2))
+    with np.errstate(invalid="ignore", over="ignore"):
+        total, size = split.sum(axes), np.abs(split).sum(axes)
+    return {"dx": Expected(np.asarray(total), math.prod(repeats), np.asarray(size))}
+
+
+TURNED = {"order": (2, 0, 1)}
+REPEATS = {  # shape, output shape, layouts
+    "one": ((1,), (1,), {}),
+    "rank0": ((), (), {}),
+    "fill": ((1,), (1003,), {}),
+    "fill_rows": ((5, 1), (5, 257), {}),
+    "stack": ((33,), (33 * 9,), {}),
+    "stack_rows": ((1, 65), (40, 65), {}),
+    "same": ((3, 5, 7), (3, 5, 7), {}),
+    "plain": ((3, 5, 7), (6, 15, 7), {}),
+    "all": ((3, 5, 7), (6, 10, 21), {}),
+    "whole_vectors": ((8, 64), (16, 256), {}),
+    "odd_vectors": ((8, 63), (16, 252), {}),
+    "no_multiple": ((3, 5, 7), (4, 13, 16), {}),
+    "shorter": ((6, 40), (4, 23), {}),
+    "rank8": ((2, 1, 2, 1, 2, 1, 2, 3), (2, 2, 4, 1, 2, 3, 3, 5), {}),
+    "turned_in": ((3, 5, 7), (6, 10, 14), {"x": TURNED}),
+    "turned_out": ((3, 5, 7), (6, 10, 14), {"y": TURNED}),
+    "flipped": ((3, 5, 7), (6, 10, 14), {"x": {"flip": (0, 2)}}),
+    "flipped_out": ((3, 5, 7), (6, 11, 14), {"y": {"flip": (1, 2)}}),
+    "gaps": ((9, 11), (18, 33), {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),
+    "broadcast": ((9, 11), (18, 33), {"x": {"broadcast": (0,)}}),
+    "large": ((37, 1, 65), (74, 19, 130), {}),
+}
+SUMS = {  # shape, repeats, layouts
+    "one": ((1,), (1,), {}),
+    "rank0": ((), (), {}),
+    "single": ((1,), (3001,), {}),
+    "single_rows": ((5, 1), (1, 301), {}),
+    "stack": ((33,), (57,), {}),
+    "same": ((3, 5, 7), (1, 1, 1), {}),
+    "plain": ((3, 5, 7), (2, 3, 1), {}),
+    "all": ((3, 5, 7), (2, 3, 4), {}),
+    "whole_vectors": ((8, 64), (5, 3), {}),
+    "odd_vectors": ((8, 63), (5, 3), {}),
+    "wide": ((3, 700), (4, 1), {}),
+    "long": ((2, 3), (300, 20), {}),
+    "rank8": ((2, 1, 2, 1, 2, 1, 2, 3), (1, 2, 2, 2, 1, 3, 2, 2), {}),
+    "zero_repeat": ((3, 5, 7), (2, 0, 4), {}),
+    "turned_in": ((3, 5, 7), (2, 3, 4), {"dy": TURNED}),
+    "turned_out": ((3, 5, 7), (2, 3, 4), {"dx": TURNED}),
+    "flipped": ((3, 5, 7), (2, 3, 4), {"dy": {"flip": (0, 1, 2)}}),
+    "flipped_out": ((3, 5, 7), (2, 3, 4), {"dx": {"flip": (0, 2)}}),
+    "gaps": ((9, 11), (4, 5), {"dy": {"gap": 2, "pad": 3}, "dx": {"gap": 3}}),
+    "broadcast": ((9, 11), (4, 5), {"dy": {"broadcast": (1,)}}),
+    "large": ((37, 65), (12, 5), {}),
+}
+
+
+def bad_calls(count, shape, other, arrays, strides):
+    """Of a problem of rank 3 whose plain extents are in `shape` (the counted one) and `other`."""
+    other_name, other_bad, other_text = other
+    bad = [
+        Bad("negative", 2, rf"{count} is -2", {count: -2}, can=2),
+        Bad("rank_negative", 2, r"rank is -1", {"rank": -1}, can=2),
+        Bad("rank_9", 2, r"rank is 9", {"rank": 9}, can=2),
+        Bad(f"null_{shape}", 2, rf"{shape} is NULL", host={shape: None}, can=2),
+        Bad(f"null_{other_name}", 2, rf"{other_name} is NULL", host={other_name: None}, can=2),
+        Bad("extent_negative", 2, rf"{shape}\[2\] is -7", host={shape: (6, 15, -7)}, can=2),
+        Bad("extent_0", 2, rf"{count} is \d+\b.*\b0\b", host={shape: (6, 0, 7)}, can=2),
+        Bad("count_wrong", 2, rf"{count} is 17\b", {count: 17}, can=2),
+        Bad(f"{other_name}_bad", 2, other_text, host={other_name: other_bad}, can=2),
+    ]
+    wide = {shape: (2**31 - 1,) * 8, other_name: (1,) * 8, **{s: (0,) * 8 for s in strides}}
+    bad.append(Bad("overflow", 2, shape, {"rank": 8}, wide, can=2))
+    for s in strides:
+        bad.append(Bad(f"null_{s}", 2, rf"{s} is NULL", host={s: None}, can=2))
+        bad.append(Bad(f"far_{s}", 2, rf"{s}\[1\] is {2**61}", host={s: (1, 2**61, 1)}, can=2))
+        bad.append(Bad(f"least_{s}", 2, rf"{s}\[1\] is -{2**63}", host={s: (1, -(2**63), 1)}, can=2))
+    still = strides[1]
+    bad.append(Bad("still", 2, rf"{still}\[0\] is 0", host={still: (0, 7, 1)}, can=2))
+    bad += [Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in arrays]
+    return (*bad, *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in arrays))
+
+
+def idle_calls(count, hosts):
+    return (
+        Idle("count_0", {count: 0}, dict.fromkeys(hosts)),
+        Idle("count_0_rank_9", {count: 0, "rank": 9}, can=2),
+    )
+
+
+SIZE = {"f32": 4, "bf16": 2}
+
+
+def tile_bytes(shape, repeats):
+    numel = math.prod(shape)
+    return lambda dtype, _: numel * (1 + math.prod(repeats)) * SIZE[dtype]
+
+
+def torch_repeat(torch, t, scalars):
+    x, y = t["x"], t["y"]
+    repeats = [o // i for i, o in zip(x.shape, y.shape)]
+    return lambda: x.repeat(*repeats)
+
+
+def torch_repeat_backward(torch, t, scalars):
+    dy, dx = t["dy"], t["dx"]
+    split = [e for o, i in zip(dy.shape, dx.shape) for e in (o // i, i)]
+    return lambda: torch.sum(dy.view(split), tuple(range(0, len(split), 2)), out=dx)
+
+
+def numpy_repeat(a, scalars):
+    x, y = a["x"], a["y"]
+    split = [e for o, i in zip(y.shape, x.shape) for e in (o // i, i)]
+    source = x.reshape([e for i in x.shape for e in (1, i)])
+    return lambda: np.copyto(y.reshape(split), source)
+
+
+def numpy_repeat_backward(a, scalars):
+    dy, dx = a["dy"], a["dx"]
+    split = dy.reshape([e for o, i in zip(dy.shape, dx.shape) for e in (o // i, i)])
+    return lambda: np.sum(split, tuple(range(0, split.ndim, 2)), out=dx)
+
+
+def bench(name, backend, shape, repeats, backward, bound):
+    wide = tuple(i * r for i, r in zip(shape, repeats))
+    small, big = ("dx", "dy") if backward else ("x", "y")
+    arrays = {big: BenchArray("T", wide, "normal" if backward else "empty")}
+    arrays |= {small: BenchArray("T", shape, "empty" if backward else "normal")}
+    host = {"input_shape": shape, f"stride_{small}": strides_for(shape), f"stride_{big}": strides_for(wide)}
+    host |= {"repeats": repeats} if backward else {"output_shape": wide}
+    count = {"input_numel": math.prod(shape)} if backward else {"output_numel": math.prod(wide)}
+    return Bench(
+        name, backend, ("f32", "bf16"), "", {**count, "rank": len(shape)}, arrays, tile_bytes(shape, repeats),
+        torch_repeat_backward if backward else torch_repeat, (bound,), host,
+        numpy_peer=numpy_repeat_backward if backward else numpy_repeat, workspace=backward,
+    )  # fmt: skip
+
+
+CASES = (
+    Case(
+        row="repeat_{T}",
+        problems={name: lambda d, s=s, o=o, k=k: repeat(d, s, o, **k) for name, (s, o, k) in REPEATS.items()}
+        | {"special": lambda d: repeat(d, (7, 9), (14, 30), kind="special")},
+        reference=repeat_reference, tolerance={"y": "exact"}, plain="plain", large="large",
+        bad=bad_calls("output_numel", "output_shape", ("input_shape", (3, 0, 7), r"input_shape\[1\] is 0"),
+                      ("x", "y"), ("stride_x", "stride_y")),
+        idle=idle_calls("output_numel", ("input_shape", "output_shape", "stride_x", "stride_y")),
+        benches=(
+            bench("repeat", "cuda", (2048, 4096), (4, 4), False, Bound("copy", 0.75)),
+            bench("repeat", "cpu", (512, 1024), (4, 4), False, Bound("peer", 1.0)),
+        ),
+    ),
+    Case(
+        row="repeat_backward_{T}",
+        problems={name: lambda d, s=s, r=r, k=k: repeat_backward(d, s, r, **k) for name, (s, r, k) in SUMS.items()}
+        | {
+            "special": lambda d: repeat_backward(d, (7, 9), (2, 3), kind="special"),
+            "positive": lambda d: repeat_backward(d, (7, 9), (20, 30), kind="positive"),
+        },
+        reference=repeat_backward_reference, tolerance={"dx": "total"}, plain="plain", large="large",
+        bad=(
+            *bad_calls("input_numel", "input_shape", ("repeats", (2, -3, 1), r"repeats\[1\] is -3"),
+                       ("dy", "dx"), ("stride_dy", "stride_dx")),
+            Bad("repeats_overflow", 2, r"repeats", host={"repeats": (2**31 - 1,) * 3, "stride_dy": (0, 0, 0)}, can=2),
+            Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True),
+        ),
+        idle=idle_calls("input_numel", ("input_shape", "repeats", "stride_dy", "stride_dx")),
+        benches=(
+            bench("repeat_backward", "cuda", (2048, 4096), (4, 4), True, Bound("copy", 0.92)),
+            bench("repeat_backward", "cpu", (512, 1024), (4, 4), True, Bound("peer", 1.0)),
+        ),
+    ),
+)  # fmt: skip

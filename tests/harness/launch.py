@@ -1,0 +1,172 @@
+"""Calls an op by name with a Problem, on guarded memory, and says what came of it."""
+
+import dataclasses
+import importlib
+import pathlib
+import sys
+
+import numpy as np
+
+from .memory import FINITE_POISON, INDEX_GUARD, NAN_POISON, Guarded, guarded_bytes, memory_of
+from .numerics import FLOATS, decode
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+if str(ROOT / "tools") not in sys.path:
+    sys.path.insert(0, str(ROOT / "tools"))
+
+abi_table = importlib.import_module("abi_table")
+ROWS = {row.name: row for row in abi_table.read_all()}
+# op -> (row, dtype of each slot)
+OPS = {op: (row, slots) for row in ROWS.values() for op, slots in row.instances()}
+
+
+@dataclasses.dataclass
+class Outcome:
+    """status   of `_run`
+    text     baracuda_kernels_last_error() after a failure, else ""
+    bits     the output arrays afterwards, by parameter name
+    dtypes   of these arrays
+    """
+
+    status: int
+    text: str
+    bits: dict[str, np.ndarray]
+    dtypes: dict[str, str]
+
+    def values(self, name: str) -> np.ndarray:
+        return decode(self.bits[name], self.dtypes[name])
+
+
+def host_array(ffi, param, entries):
+    if entries is None:
+        return ffi.NULL
+    array = ffi.new("int64_t[]" if param.dtype == "i64" else "int32_t[]", max(len(entries), 1))
+    array[0 : len(entries)] = [int(e) for e in entries]
+    return array
+
+
+def scalar_arguments(library, op: str, problem) -> dict[str, object]:
+    """The C values of all scalars and host arrays."""
+    row, _ = OPS[op]
+    values = {}
+    for p in row.problem:
+        if p.direction == "host":
+            values[p.name] = host_array(library.ffi, p, problem.host[p.name])
+        else:
+            values[p.name] = problem.scalars[p.name]
+    return values
+
+
+def workspace_size(library, op: str, problem) -> int:
+    """Bytes by `_workspace_size`; 0 for a row without one."""
+    row, _ = OPS[op]
+    if not row.workspace:
+        return 0
+    values = scalar_arguments(library, op, problem)
+    return library.function(op, "workspace_size")(*[values[p.name] for p in row.problem])
+
+
+def can_implement(library, op: str, problem) -> tuple[int, str]:
+    """Status and text; every data pointer NULL, since they are ignored."""
+    row, _ = OPS[op]
+    values = scalar_arguments(library, op, problem)
+    arguments = [library.ffi.NULL if p.is_pointer else values[p.name] for p in row.check_params]
+    status = library.function(op, "can_implement")(*arguments)
+    return status, last_error(library) if status else ""
+
+
+def last_error(library) -> str:
+    return library.ffi.string(library.lib.baracuda_kernels_last_error()).decode()
+
+
+class Launch:
+    """An op with its arguments in guarded memory: `run()` enqueues it, `outcome()` checks the guards and reads outputs.
+
+    offset     elements by which array k misses a 256-byte boundary: a number for all, or a function of k
+    poison     byte in outputs and guards
+    alias      output name -> name of the input whose array it uses
+    null       names of arrays passed as NULL
+    shift      name -> bytes by which its pointer is off
+    workspace  bytes: None passes NULL and 0
+    """
+
+    def __init__(
+        self, library, op, problem, *, offset=0, poison=NAN_POISON, alias=None, null=(), shift=None, workspace=None,
+        workspace_offset=0, memory=None,
+    ):  # fmt: skip
+        self.library, self.op, self.problem = library, op, problem
+        self.row, _ = OPS[op]
+        self.memory = memory or memory_of(library.backend)
+        alias, shift, null = alias or {}, shift or {}, {*null, *problem.null}
+        self.buffers: dict[str, Guarded | None] = {}
+        self._written = {p.name for p in self.row.pointers if p.is_output}
+        self._written |= set(alias.values())
+        for k, p in enumerate(self.row.pointers):
+            array = problem.arrays[p.name]
+            at = offset(k) if callable(offset) else offset
+            if p.name in null:
+                self.buffers[p.name] = None
+            elif p.name not in alias:
+                fill = poison if array.dtype in FLOATS else INDEX_GUARD
+                self.buffers[p.name] = Guarded(
+                    self.memory, array.dtype, array.shape, array.strides, array.values, fill, at, shift.get(p.name, 0)
+                )
+        for name, source in alias.items():
+            self.buffers[name] = self.buffers[source]
+        self.workspace = None
+        if workspace is not None:
+            self.workspace = guarded_bytes(self.memory, workspace, offset=workspace_offset)
+        self._scalars = scalar_arguments(library, op, problem)
+        self.arguments = self._arguments()
+
+    def _arguments(self) -> list:
+        ffi = self.library.ffi
+        arguments = []
+        for p in self.row.params:
+            if p.is_pointer:
+                buffer = self.buffers[p.name]
+                arguments.append(ffi.NULL if buffer is None else ffi.cast("void*", buffer.pointer))
+            else:
+                arguments.append(self._scalars[p.name])
+        if self.workspace is None:
+            return [*arguments, ffi.NULL, 0]
+        return [*arguments, ffi.cast("void*", self.workspace.pointer), self.workspace.shape[0]]
+
+    def run(self, stream: int = 0) -> int:
+        handle = self.library.ffi.cast("void*", stream)
+        return self.library.function(self.op)(*self.arguments, handle)
+
+    def outcome(self, status: int) -> Outcome:
+        text = last_error(self.library) if status else ""
+        self.memory.synchronize()
+        if self.workspace is not None:
+            self.workspace.check("workspace", written=status == 0)
+        bits, dtypes = {}, {}
+        for p in self.row.pointers:
+            buffer = self.buffers[p.name]
+            if buffer is None:
+                continue
+            buffer.check(f"{self.op}: {p.name}", written=status == 0 and p.name in self._written)
+            if p.is_output:
+                bits[p.name], dtypes[p.name] = buffer.bits(), buffer.dtype
+        return Outcome(status, text, bits, dtypes)
+
+
+def launch(library, op, problem, *, workspace=None, **options) -> Outcome:
+    """Run once. workspace "full" gives what `_workspace_size` asks for."""
+    if workspace == "full":
+        workspace = workspace_size(library, op, problem)
+    prepared = Launch(library, op, problem, workspace=workspace, **options)
+    return prepared.outcome(prepared.run())
+
+
+def claims_determinism(library, op: str, workspace) -> bool:
+    """By the op table; the CPU library is deterministic throughout."""
+    claim = OPS[op][0].deterministic
+    return library.backend == "cpu" or claim == "yes" or (claim == "workspace" and workspace is not None)
+
+
+__all__ = [
+    "FINITE_POISON", "NAN_POISON", "OPS", "ROOT", "ROWS", "Launch", "Outcome", "can_implement", "claims_determinism",
+    "last_error", "launch", "workspace_size",
+]  # fmt: skip
