@@ -1,0 +1,1 @@
+"""Speed of the ops beside a device copy, PyTorch and NumPy, in one run: `python -m tools.bench --help`."""

@@ -1,0 +1,102 @@
+"""What a run leaves: a table and JSON."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import pathlib
+import platform
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tools.bench.data import Data
+
+_MET = {True: "yes", False: "NO", None: "-"}
+
+
+def environment(data: Data) -> dict[str, Any]:
+    """Device, driver and versions."""
+    facts: dict[str, Any] = {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "backend": data.library.backend,
+        "library": data.library.build_info,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": getattr(data.torch, "__version__", None),
+    }
+    if data.library.backend == "cuda":
+        from cuda.bindings import runtime
+
+        properties = runtime.cudaGetDeviceProperties(0)[1]
+        facts["device"] = properties.name.split(b"\0")[0].decode()
+        facts["l2_bytes"] = properties.l2CacheSize
+        facts["driver"] = runtime.cudaDriverGetVersion()[1]
+        facts["driver_release"] = _driver_release()
+    else:
+        facts["device"] = _processor()
+        facts["threads"] = os.cpu_count()
+    return facts
+
+
+def _driver_release() -> str | None:
+    try:
+        words = pathlib.Path("/proc/driver/nvidia/version").read_text().split()
+    except OSError:
+        return None
+    return next((word for word in words if word[0].isdigit() and word.count(".") >= 1), None)
+
+
+def _processor() -> str:
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), platform.machine())
+
+
+def render(rows: Sequence[dict[str, Any]], on_gpu: bool) -> str:
+    """The table; times in microseconds."""
+    head = ["op", "variant", "dtype", "p20", "median", "p80", "peer", "peer us", "x peer"]
+    head += ["of copy", "bound", "met"] if on_gpu else ["met"]
+    body = []
+    for row in rows:
+        ours, peer = row["ours_us"], row["peer_us"]
+        cells = [row["op"], row["variant"], row["dtype"]]
+        cells += [f"{v:.1f}" for v in (ours["p20"], ours["median"], ours["p80"])] if ours else ["WRONG", "-", "-"]
+        cells += [row["peer"] or "-", f"{peer['median']:.1f}" if peer else "-", _number(row["times_peer"])]
+        if on_gpu:
+            cells += [_number(row["of_copy"]), row["bound"] or "-"]
+        body.append([*cells, _MET[row["met"]]])
+    return table(head, body)
+
+
+def render_host(rows: Sequence[dict[str, Any]]) -> str:
+    body = [
+        [row["call"], f"{row['ns']:.0f}", _number(row["share_of_torch"]), _number(row["bound"]), _MET[row["met"]]]
+        for row in rows
+    ]
+    return table(["16 elements", "ns a call", "of torch", "below", "met"], body)
+
+
+def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    lines = [list(head), *map(list, body)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    lines.insert(1, ["-" * width for width in widths])
+    words = {"op", "variant", "dtype", "peer", "bound", "16 elements"}
+    return "\n".join(
+        "  ".join(c.ljust(w) if h in words else c.rjust(w) for h, c, w in zip(head, line, widths)).rstrip()
+        for line in lines
+    )
+
+
+def write_json(path: str, document: dict[str, Any]) -> None:
+    target = pathlib.Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
