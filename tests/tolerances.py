@@ -43,8 +43,11 @@ def total_of_products(e, u, _s, tiny):
 
 
 def mean(e, u, _s, tiny):
-    """As total, of terms already divided by the count: the division rounds once more, as does the sum it takes."""
-    return (summation(e.count) + 2 * (e.count > 1)) * u * e.terms + tiny * (e.count > 1)
+    """A bag's sum, of terms already divided by the count: the quotient is rounded too, and the sum before it.
+
+    A bag may hold one row many times, so the errors have one sign and grow with the length.
+    """
+    return np.where(np.asarray(e.count) > 1, (e.count + 1) * u * e.terms + tiny, 0)
 
 
 def total_of_quotients(e, u, s, tiny):

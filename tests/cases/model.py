@@ -212,14 +212,15 @@ class Draw:
         self.rng = np.random.default_rng(zlib.crc32(seed.encode()) if isinstance(seed, str) else seed)
 
     def floats(self, shape, kind: str = "normal", strides=None) -> Array:
-        """kind: "normal"; "positive"; "special": one value in four is NaN, an infinity, a zero or at a range's end."""
+        """kind: "normal"; "positive"; "special": one value in four is NaN, an infinity, a zero, subnormal, or so
+        large that thousands of them still have a sum."""
         shape = tuple(shape)
         values = self.rng.standard_normal(shape)
         if kind == "positive":
             values = np.abs(values) + 1
         elif kind == "special":
             d = self.dtype
-            edge = [SMALLEST[d], SMALLEST_NORMAL[d], SMALLEST_NORMAL[d] - SMALLEST[d], LARGEST[d] / 8, 0.0, 1.0]
+            edge = [SMALLEST[d], SMALLEST_NORMAL[d], SMALLEST_NORMAL[d] - SMALLEST[d], LARGEST[d] / 2**14, 0.0, 1.0]
             pool = np.array([np.nan, np.inf, -np.inf, *edge, *(-e for e in edge)])
             values = np.where(self.rng.random(shape) < 0.25, self.rng.choice(pool, shape), values)
         elif kind != "normal":

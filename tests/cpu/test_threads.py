@@ -1,0 +1,41 @@
+"""The CPU library with any number of OpenMP threads: right, and with the same bits again."""
+
+import ctypes
+
+import pytest
+import tolerances
+from cases import CASES, Draw
+from harness import OPS, launch
+from test_ops import check_outcome
+
+THREADS = (1, 2, 3, 8)
+PROBLEMS = {  # where the work is divided by size or by content
+    "segment": ("many_tiny", "long_segment"),
+    "embedding": ("many_bags", "hot_row"),
+    "attention": ("heads", "batch"),
+}
+
+
+@pytest.fixture
+def set_threads(library):
+    """omp_set_num_threads of the OpenMP runtime that the library has loaded."""
+    runtime = ctypes.CDLL("libgomp.so.1")
+    before = runtime.omp_get_max_threads()
+    yield runtime.omp_set_num_threads
+    runtime.omp_set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("op", OPS)
+def test_threads(library, set_threads, op, threads):
+    row, slots = OPS[op]
+    case = CASES[row.name]
+    set_threads(threads)
+    for name in (case.large, *PROBLEMS.get(row.family, ())):
+        problem = case.problems[name](Draw(slots, name))
+        expected = case.reference(problem)
+        for workspace in (None, "full") if row.workspace else (None,):
+            first, again = (launch(library, op, problem, workspace=workspace) for _ in range(2))
+            check_outcome(library, case, op, problem, first, workspace, expected)
+            for output, bits in first.bits.items():
+                tolerances.check_bits(f"{op}: {output}", again.bits[output], bits, first.dtypes[output])

@@ -1,0 +1,161 @@
+"""Header = op tables = symbols of the library = case table."""
+
+import importlib
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from cases import CASES
+from harness import OPS, ROOT, ROWS, last_error
+
+HEADER = ROOT / "include" / "baracuda_kernels.h"
+CHECK = ROOT / "tools" / "check_abi.py"
+GENERATE = ROOT / "tools" / "gen_abi.py"
+check_abi = importlib.import_module("check_abi")
+gen_abi = importlib.import_module("gen_abi")
+
+STATUS_NAMES = {
+    0: "ok",
+    1: "misaligned",
+    2: "invalid problem",
+    3: "unsupported",
+    4: "workspace too small",
+    5: "internal",
+}
+
+
+@pytest.fixture(scope="module")
+def header():
+    return HEADER.read_text()
+
+
+def python(*arguments):
+    return subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def test_header_follows_from_the_tables():
+    result = python(GENERATE, "header", "--check")
+    assert result.returncode == 0, result.stderr
+
+
+def test_header_declares_every_function_of_every_op(header):
+    expected = set()
+    for op, (row, _) in OPS.items():
+        kinds = ["run", "can_implement", *(["workspace_size"] if row.workspace else [])]
+        expected |= {f"baracuda_kernels_{op}_{kind}" for kind in kinds}
+    about = {"abi_version", "abi_hash", "build_info", "status_name", "last_error", "symbol_count", "symbol_name"}
+    assert check_abi.header_symbols(header) == expected | {f"baracuda_kernels_{name}" for name in about}
+
+
+def test_library_lists_the_header(library, header):
+    """In header order, and every name resolves."""
+    declared = re.findall(r"^BARACUDA_API [^;(]*?(\w+)\(", header, flags=re.MULTILINE)
+    lib, ffi = library.lib, library.ffi
+    count = lib.baracuda_kernels_symbol_count()
+    listed = [ffi.string(lib.baracuda_kernels_symbol_name(i)).decode() for i in range(count)]
+    assert listed == declared
+    for name in listed:
+        assert getattr(lib, name) != ffi.NULL
+    for outside in (-1, count, count + 1, 2**63 - 1, -(2**63)):
+        assert lib.baracuda_kernels_symbol_name(outside) == ffi.NULL
+
+
+def test_library_exports_the_header_alone(library, header):
+    assert check_abi.differences(header, pathlib.Path(library.path)) == []
+
+
+def test_libraries_built_here_agree(header):
+    """Both, if both are built; at least the one under test is."""
+    built = sorted(ROOT.glob("build/*/libbaracuda_kernels.so"))
+    for path in built:
+        assert check_abi.differences(header, path) == [], path
+
+
+@pytest.mark.parametrize(("old", "new", "line"), [
+    ("int32_t baracuda_kernels_abi_version", "int32_t baracuda_kernels_abi_age", "- baracuda_kernels_abi_age"),
+    ("BARACUDA_API int64_t baracuda_kernels_symbol_count", "int64_t x", "+ baracuda_kernels_symbol_count"),
+])  # fmt: skip
+def test_check_abi_finds_differences(library, header, tmp_path, old, new, line):
+    other = tmp_path / "other.h"
+    other.write_text(header.replace(old, new))
+    result = python(CHECK, other, library.path)
+    assert result.returncode == 1
+    assert line in result.stderr.splitlines()
+
+
+def test_check_abi_passes_and_refuses_other_files(library, tmp_path):
+    assert python(CHECK, HEADER, library.path).returncode == 0
+    for content in (b"", b"no library", b"\x7fELF\x02\x01" + bytes(100)):
+        file = tmp_path / "file.so"
+        file.write_bytes(content)
+        result = python(CHECK, HEADER, library.path, file)
+        assert result.returncode == 1, result.stderr
+        assert str(file) in result.stderr
+
+
+@pytest.mark.parametrize("reader", [r for r in ("nm",) if shutil.which(r)])
+def test_symbol_reader_agrees_with_nm(library, reader):
+    text = subprocess.run(
+        [reader, "-D", "--defined-only", library.path], capture_output=True, text=True, check=True
+    ).stdout
+    names = {line.split()[-1].split("@")[0] for line in text.splitlines() if line.split()[-2] in "TWVuDRB"}
+    assert check_abi.exported_symbols(pathlib.Path(library.path)) == names
+
+
+def test_every_op_has_a_case_and_every_case_a_symbol(library):
+    assert set(CASES) == set(ROWS)
+    for op in OPS:
+        assert library.function(op) != library.ffi.NULL
+
+
+def test_handshake(library, header):
+    lib, ffi = library.lib, library.ffi
+    (version,) = re.findall(r"^#define BARACUDA_ABI_VERSION (\d+)$", header, flags=re.MULTILINE)
+    assert lib.baracuda_kernels_abi_version() == int(version)
+    found = ffi.string(lib.baracuda_kernels_abi_hash()).decode()
+    assert re.fullmatch(r"[0-9a-f]{16}", found)
+    assert found == gen_abi.abi_hash(header)
+
+
+def test_hash_depends_on_every_prototype(header):
+    assert gen_abi.abi_hash(header.replace("int64_t index", "int32_t index", 1)) != gen_abi.abi_hash(header)
+    assert gen_abi.abi_hash(header.replace("Guarantees", "Promises")) == gen_abi.abi_hash(header)
+
+
+def test_build_info(library):
+    info = json.loads(library.ffi.string(library.lib.baracuda_kernels_build_info()))
+    assert {"backend", "version", "commit", "compiler", "archs"} <= set(info)
+    assert info["backend"] == library.backend
+    assert isinstance(info["archs"], list)
+    assert all(re.fullmatch(r"sm_\d+", arch) for arch in info["archs"])
+    assert bool(info["archs"]) == (library.backend == "cuda")
+
+
+def test_status_names(library, header):
+    lib, ffi = library.lib, library.ffi
+    codes = dict(re.findall(r"^    BARACUDA_STATUS_(\w+) = (\d+)", header, flags=re.MULTILINE))
+    assert {
+        int(code): name.replace("_PROBLEM", " problem").replace("_", " ").lower() for name, code in codes.items()
+    } == STATUS_NAMES
+    for code, name in STATUS_NAMES.items():
+        assert ffi.string(lib.baracuda_kernels_status_name(code)).decode() == name
+    for code in (-1, 6, 2**31 - 1, -(2**31)):
+        assert ffi.string(lib.baracuda_kernels_status_name(code)).decode() == "unknown status"
+
+
+def test_last_error_is_never_null(library):
+    assert library.lib.baracuda_kernels_last_error() != library.ffi.NULL
+    assert isinstance(last_error(library), str)
+
+
+def test_every_line_documents_its_row(header):
+    """The comment over each row names its dtypes, its text and each array."""
+    flat = re.sub(r"\s*\n \* ?", " ", header)
+    for row in ROWS.values():
+        assert row.doc in flat, row.name
+        for p in row.pointers:
+            assert f"{p.name}: {p.dtype} [{p.shape}]" in flat, f"{row.name}: {p.name}"

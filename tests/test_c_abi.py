@@ -1,0 +1,74 @@
+"""A C and a C++ program, compiled without a warning against the header and run against the CPU library."""
+
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+
+import pytest
+from harness import ROOT
+
+SOURCES = pathlib.Path(__file__).parent / "c_abi"
+STRICT = ["-Wall", "-Wextra", "-Werror", "-Wpedantic"]
+PROGRAMS = {
+    "c": ("CC", "gcc", ["-std=c11"], "smoke.c"),
+    "cpp": ("CXX", "g++", ["-std=c++17"], "smoke.cpp"),
+}
+
+
+def compiler(variable: str, default: str) -> list[str]:
+    command = shlex.split(os.environ.get(variable) or default)
+    assert shutil.which(command[0]), f"{command[0]} is not installed: these tests need a compiler, set {variable}"
+    return command
+
+
+@pytest.fixture(scope="module")
+def cpu_library(library) -> pathlib.Path:
+    path = pathlib.Path(library.path) if library.backend == "cpu" else ROOT / "build" / "cpu" / "libbaracuda_kernels.so"
+    assert path.exists(), f"{path} is missing: run `make cpu`"
+    return path.resolve()
+
+
+def compile_strictly(command: list[str], *arguments: object) -> None:
+    # A sanitizer preloaded into the tests is not for the compiler.
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    result = subprocess.run(
+        [*command, *STRICT, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_program(language, cpu_library, tmp_path):
+    variable, default, flags, source = PROGRAMS[language]
+    program = tmp_path / "smoke"
+    # A program asks for the library by its soname.
+    for name in ("libbaracuda_kernels.so", "libbaracuda_kernels.so.1"):
+        (tmp_path / name).symlink_to(cpu_library)
+    compile_strictly(
+        compiler(variable, default), *flags, f"-I{ROOT / 'include'}", SOURCES / source, "-o", program, f"-L{tmp_path}",
+        f"-Wl,-rpath,{tmp_path}", "-lbaracuda_kernels", "-lm", "-pthread",
+    )  # fmt: skip
+    result = subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "ok\n"
+
+
+@pytest.mark.parametrize(("language", "standard"), [("c", "c99"), ("c", "c17"), ("cpp", "c++11"), ("cpp", "c++20")])
+def test_header_alone(language, standard, tmp_path):
+    """It includes what it needs, twice does no harm, and older and newer standards take it."""
+    variable, default, _, _ = PROGRAMS[language]
+    source = tmp_path / f"alone.{language}"
+    source.write_text(
+        '#include "baracuda_kernels.h"\n#include "baracuda_kernels.h"\nint alone(void);\nint alone(void) { return 0; }\n'
+    )
+    compile_strictly(
+        compiler(variable, default),
+        f"-std={standard}",
+        f"-I{ROOT / 'include'}",
+        "-c",
+        source,
+        "-o",
+        tmp_path / "alone.o",
+    )

@@ -1,0 +1,193 @@
+"""Conversions in the kernels: every 16-bit value through a copy and through arithmetic, and every kind of rounding."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tolerances
+from cases import Array, Problem
+from harness import Launch, decode, encode, launch, round_to
+
+HALVES = ("f16", "bf16")
+NUMPY = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
+ALL_BITS = np.arange(65536, dtype=np.uint16)
+
+
+def values_of(bits, dtype):
+    """By NumPy and ml_dtypes, not by the harness."""
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        return bits.view(NUMPY[dtype]).astype(np.float64)
+
+
+def rounded(values, dtype):
+    """f32 values to the bits of a dtype, by NumPy and ml_dtypes."""
+    with np.errstate(all="ignore"):
+        return values.astype(np.float32).astype(NUMPY[dtype]).view(np.uint16)
+
+
+def same_or_nan(name, bits, expected, dtype):
+    is_nan = np.isnan(values_of(expected, dtype))
+    assert np.isnan(values_of(bits[is_nan], dtype)).all(), f"{name}: a NaN was lost"
+    tolerances.check_bits(name, bits[~is_nan], expected[~is_nan], dtype)
+
+
+def run_on_bits(library, op, problem, bits, output):
+    """Run with the exact bit patterns `bits` (name -> array) in the inputs."""
+    prepared = Launch(library, op, problem)
+    for name, pattern in bits.items():
+        prepared.buffers[name].set_bits(pattern)
+    outcome = prepared.outcome(prepared.run())
+    assert outcome.status == 0, outcome.text
+    return outcome.bits[output]
+
+
+def flat(dtype, numel, inputs, outputs, **scalars):
+    zeros = np.zeros(numel)
+    arrays = {name: Array(dtype, (numel,), zeros) for name in inputs}
+    return Problem({"numel": numel, **scalars}, arrays | {name: Array(dtype, (numel,)) for name in outputs})
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_the_harness_agrees_with_numpy(dtype):
+    """All values, and the midpoint between each two neighbours with one f64 step to either side."""
+    values = values_of(ALL_BITS, dtype)
+    np.testing.assert_array_equal(decode(ALL_BITS, dtype), values)
+    finite = np.unique(values[np.isfinite(values)])
+    middle = (finite[1:] + finite[:-1]) / 2
+    np.testing.assert_array_equal(encode(middle, dtype), rounded(middle, dtype))
+    up, down = np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf)
+    np.testing.assert_array_equal(round_to(up, dtype), finite[1:])
+    np.testing.assert_array_equal(round_to(down, dtype), finite[:-1])
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_repeat_keeps_all_bits(library, dtype):
+    """A move: NaN payloads too."""
+    shape = (65536,)
+    host = {"input_shape": shape, "output_shape": (2 * 65536,), "stride_x": (1,), "stride_y": (1,)}
+    arrays = {"x": Array(dtype, shape, np.zeros(shape)), "y": Array(dtype, (2 * 65536,))}
+    problem = Problem({"output_numel": 2 * 65536, "rank": 1}, arrays, host)
+    bits = run_on_bits(library, f"repeat_{dtype}", problem, {"x": ALL_BITS}, "y")
+    tolerances.check_bits(f"repeat_{dtype}", bits, np.tile(ALL_BITS, 2), dtype)
+
+
+@pytest.mark.parametrize("index", ["", "_i64idx"])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_gather_keeps_all_bits(library, dtype, index):
+    n, d = 256, 256
+    ids = np.arange(n)
+    arrays = {
+        "d_output": Array(dtype, (n, d), np.zeros((n, d))),
+        "segment_ids": Array("i64" if index else "i32", (n,), ids),
+        "d_input": Array(dtype, (n, d)),
+    }
+    problem = Problem({"n": n, "d": d, "num_segments": n}, arrays)
+    op = f"segment_sum_backward{index}_{dtype}"
+    pattern = ALL_BITS.reshape(n, d)
+    tolerances.check_bits(op, run_on_bits(library, op, problem, {"d_output": pattern}, "d_input"), pattern, dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_alibi_backward_copies_all_bits(library, dtype):
+    shape = (2, 2, 128, 128)
+    arrays = {"dy": Array(dtype, shape, np.zeros(shape)), "da": Array(dtype, shape), "dslope": Array(dtype, (2,))}
+    problem = Problem({"batch": 2, "heads": 2, "q_len": 128, "k_len": 128}, arrays)
+    pattern = ALL_BITS.reshape(shape)
+    op = f"alibi_backward_{dtype}"
+    tolerances.check_bits(op, run_on_bits(library, op, problem, {"dy": pattern}, "da"), pattern, dtype)
+
+
+@pytest.mark.parametrize(("p", "source"), [(0.0, "a"), (1.0, "b")])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_lerp_ends_are_exact(library, dtype, p, source):
+    """All finite values come back through f32 from either end; the other operand is a number."""
+    finite = ALL_BITS[np.isfinite(values_of(ALL_BITS, dtype)) & (ALL_BITS != 0x8000)]
+    # f32 holds the difference of any two f16; of bf16 it needs operands of like size
+    other = finite[::-1].copy() if dtype == "f16" else rounded(values_of(finite, dtype) / 2, dtype)
+    problem = flat(dtype, finite.size, ("a", "b"), ("y",), p=p)
+    bits = {source: finite, "ab".replace(source, ""): other}
+    got = run_on_bits(library, f"binary_lerp_{dtype}", problem, bits, "y")
+    tolerances.check_bits(f"binary_lerp_{dtype}", got, finite, dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_gradient_by_one_keeps_all_values(library, dtype):
+    """dy * 1 and dy * 0: widened, multiplied and narrowed, every value; NaN stays NaN."""
+    problem = flat(dtype, 65536, ("dy",), ("da", "db"), p=1.0)
+    op = f"binary_lerp_backward_{dtype}"
+    same_or_nan(op, run_on_bits(library, op, problem, {"dy": ALL_BITS}, "db"), ALL_BITS, dtype)
+    with np.errstate(invalid="ignore"):
+        zeros = rounded(values_of(ALL_BITS, dtype) * 0.0, dtype)
+    same_or_nan(op, run_on_bits(library, op, problem, {"dy": ALL_BITS}, "da"), zeros, dtype)
+
+
+# Weights that put products on ties, beside them, into subnormals, under the smallest and over the largest value.
+WEIGHTS = (
+    0.5, 1.5, 0.75, 1 + 2.0**-8, 1 + 2.0**-9, 1 + 2.0**-11, 1 + 2.0**-12, 1 - 2.0**-9, 1 - 2.0**-12, 1 + 2.0**-23, 1 / 3, 3.0,
+    2.0**-10, 2.0**-14, 3 * 2.0**-16, 2.0**-24, 3 * 2.0**-25, 2.0**-25, 2.0**-40, 2.0**-126, 2.0**-133, 2.0**10, 2.0**120,
+    -1.0, -(2.0**-14) / 3,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("weight", WEIGHTS, ids=float.hex)
+@pytest.mark.parametrize("dtype", HALVES)
+def test_rounding_of_products(library, dtype, weight):
+    """f32 products of all values by a weight, rounded to nearest even. f32(weight * value) is correctly rounded by NumPy."""
+    problem = flat(dtype, 65536, ("dy",), ("da", "db"), p=weight)
+    op = f"binary_lerp_backward_{dtype}"
+    with np.errstate(all="ignore"):
+        product = np.float32(weight) * values_of(ALL_BITS, dtype).astype(np.float32)
+    same_or_nan(op, run_on_bits(library, op, problem, {"dy": ALL_BITS}, "db"), rounded(product, dtype), dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_rounding_of_sums_at_ties(library, dtype):
+    """x + half a step of x: between every two neighbours, by a sum of two rows. Halves of steps below storage are 0."""
+    values = values_of(ALL_BITS, dtype)
+    finite = np.unique(values[np.isfinite(values)])
+    half = rounded((finite[1:] - finite[:-1]) / 2, dtype)
+    rows = np.stack([rounded(finite[:-1], dtype), half])
+    n, d = rows.shape
+    arrays = {
+        "input": Array(dtype, (n, d), np.zeros((n, d))),
+        "segment_ids": Array("i32", (n,), np.zeros(n, np.int64)),
+        "output": Array(dtype, (1, d)),
+    }
+    problem = Problem({"n": n, "d": d, "num_segments": 1}, arrays)
+    total = values_of(rows[0], dtype) + values_of(rows[1], dtype)
+    expected = rounded(total, dtype)
+    for op in (f"segment_sum_{dtype}", f"unsorted_segment_sum_{dtype}"):
+        got = run_on_bits(library, op, problem, {"input": rows}, "output")[0]
+        # a sum of two rows may lose the sign of a zero
+        tolerances.check_bits(op, np.where(got == 0x8000, 0, got), np.where(expected == 0x8000, 0, expected), dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_overflow_is_infinite(library, dtype):
+    """Sums of the largest value; its neighbour above is an infinity, reached from half a step on."""
+    largest = values_of(ALL_BITS, dtype)
+    largest = largest[np.isfinite(largest)].max()
+    step = largest - values_of(rounded(np.array([largest]), dtype) - 1, dtype)[0]
+    terms = np.array([[largest, largest, -largest, largest], [step / 4, step / 2, -step / 2, -step]])
+    problem = Problem(
+        {"n": 2, "d": 4, "num_segments": 1},
+        {
+            "input": Array(dtype, (2, 4), terms),
+            "segment_ids": Array("i32", (2,), np.zeros(2, np.int64)),
+            "output": Array(dtype, (1, 4)),
+        },
+    )
+    for op in (f"segment_sum_{dtype}", f"unsorted_segment_sum_{dtype}"):
+        got = launch(library, op, problem).values("output")[0]
+        np.testing.assert_array_equal(got, [largest, np.inf, -np.inf, largest - step])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_subnormals_are_kept(library, dtype):
+    tiny = {"f32": 2.0**-149, "f64": 2.0**-1074}[dtype]
+    values = np.array([tiny, -tiny, 3 * tiny, 5 * tiny])
+    problem = flat(dtype, 4, ("dy",), ("da", "db"), p=0.5)
+    problem.arrays["dy"] = Array(dtype, (4,), values)
+    got = launch(library, f"binary_lerp_backward_{dtype}", problem)
+    want = np.array([0, -0.0, 2 * tiny, 2 * tiny])  # ties to even
+    tolerances.check_bits(dtype, got.bits["da"], encode(want, dtype), dtype)
+    tolerances.check_bits(dtype, got.bits["db"], encode(want, dtype), dtype)

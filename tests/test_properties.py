@@ -1,0 +1,189 @@
+"""Properties over random shapes, strides, dtypes and index distributions; the case table holds the references."""
+
+import math
+
+import numpy as np
+from cases import CASES, Draw, attention, elementwise, embedding, segment, shape_layout
+from harness import FLOATS, NAN_POISON, claims_determinism, launch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_ops import check_outcome
+from tolerances import check_bits
+
+EXAMPLES = 60
+MOST_CELLS = 4096
+bounded = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+dtypes, indices, seeds = st.sampled_from(FLOATS), st.sampled_from(["i32", "i64"]), st.integers(0, 2**32 - 1)
+offsets, weights = st.integers(0, 9), st.floats(-2, 2, width=32)
+RANKS = st.integers(0, 8)
+kinds = st.sampled_from(["normal", "positive", "special"])
+
+
+@st.composite
+def shapes(draw, rank=RANKS):
+    shape, cells = [], 1
+    for _ in range(draw(rank)):
+        extent = draw(st.integers(1, max(1, min(40, MOST_CELLS // cells))))
+        shape.append(extent)
+        cells *= extent
+    return tuple(shape)
+
+
+@st.composite
+def layouts(draw, rank, broadcast=False):
+    axes = list(range(rank))
+    layout = {
+        "order": tuple(draw(st.permutations(axes))),
+        "flip": tuple(a for a in axes if draw(st.booleans())),
+        "gap": draw(st.integers(1, 3)),
+        "pad": draw(st.integers(0, 3)),
+    }
+    if broadcast:
+        layout["broadcast"] = tuple(a for a in axes if draw(st.integers(0, 3)) == 0)
+    return layout
+
+
+def run(library, row, slots, problem, offset, workspaces=(None,)):
+    case = CASES[row]
+    suffix = {"i64": "_i64idx"}.get(slots.get("I", ""), "")
+    op = row.replace("{T}", slots["T"]).replace("{I}", suffix)
+    for workspace in workspaces:
+        outcome = launch(library, op, problem, workspace=workspace, offset=offset, poison=NAN_POISON)
+        check_outcome(library, case, op, problem, outcome, workspace)
+        if claims_determinism(library, op, workspace):
+            again = launch(library, op, problem, workspace=workspace, offset=offset)
+            for name, bits in outcome.bits.items():
+                check_bits(f"{op}: {name}", again.bits[name], bits, outcome.dtypes[name])
+
+
+@bounded
+@given(st.data(), dtypes, seeds, offsets)
+def test_lerp_strided(library, data, dtype, seed, offset):
+    shape, p, kind = data.draw(shapes()), data.draw(weights), data.draw(kinds)
+    views = {name: data.draw(layouts(len(shape), broadcast=name != "y")) for name in ("a", "b", "y")}
+    kind = "normal" if kind == "special" and not 0 <= p <= 1 else kind  # the largest values times 2 overflow
+    problem = elementwise.lerp_strided(Draw({"T": dtype}, seed), shape, p, kind, **views)
+    run(library, "binary_lerp_{T}_strided", {"T": dtype}, problem, offset)
+
+
+@bounded
+@given(st.data(), dtypes, seeds, offsets)
+def test_lerp_backward_strided(library, data, dtype, seed, offset):
+    shape, p, kind = data.draw(shapes()), data.draw(weights), data.draw(kinds)
+    views = {name: data.draw(layouts(len(shape), broadcast=name == "dy")) for name in ("dy", "da", "db")}
+    problem = elementwise.lerp_backward_strided(Draw({"T": dtype}, seed), shape, p, kind, **views)
+    run(library, "binary_lerp_backward_{T}_strided", {"T": dtype}, problem, offset)
+
+
+@bounded
+@given(st.integers(1, 3000), weights, dtypes, seeds, offsets)
+def test_lerp_flat(library, numel, p, dtype, seed, offset):
+    slots = {"T": dtype}
+    run(library, "binary_lerp_{T}", slots, elementwise.lerp(Draw(slots, seed), numel, p), offset)
+    run(library, "binary_lerp_backward_{T}", slots, elementwise.lerp_backward(Draw(slots, seed), numel, p), offset)
+
+
+@bounded
+@given(st.data(), dtypes, seeds, offsets)
+def test_repeat(library, data, dtype, seed, offset):
+    out_shape = data.draw(shapes())
+    shape = tuple(data.draw(st.integers(1, max(1, min(20, o + 2)))) for o in out_shape)
+    if math.prod(shape) > MOST_CELLS:
+        shape = tuple(min(i, o) for i, o in zip(shape, out_shape))
+    x, y = data.draw(layouts(len(shape), broadcast=True)), data.draw(layouts(len(shape)))
+    problem = shape_layout.repeat(Draw({"T": dtype}, seed), shape, out_shape, x, y, data.draw(kinds))
+    run(library, "repeat_{T}", {"T": dtype}, problem, offset)
+
+
+@bounded
+@given(st.data(), dtypes, seeds, offsets)
+def test_repeat_backward(library, data, dtype, seed, offset):
+    long_shape = data.draw(shapes())
+    repeats = tuple(data.draw(st.sampled_from([r for r in range(1, e + 1) if e % r == 0])) for e in long_shape)
+    shape = tuple(e // r for e, r in zip(long_shape, repeats))
+    if repeats and data.draw(st.integers(0, 9)) == 0:
+        repeats = (0, *repeats[1:])
+    dy, dx = data.draw(layouts(len(shape), broadcast=True)), data.draw(layouts(len(shape)))
+    problem = shape_layout.repeat_backward(Draw({"T": dtype}, seed), shape, repeats, dy, dx, data.draw(kinds))
+    run(library, "repeat_backward_{T}", {"T": dtype}, problem, offset, (None, "full"))
+
+
+def segments_of(data):
+    n, d, segments = data.draw(st.integers(1, 400)), data.draw(st.integers(1, 70)), data.draw(st.integers(1, 300))
+    return min(n, 12000 // d), d, segments, data.draw(st.sampled_from(segment.DISTRIBUTIONS)), data.draw(kinds)
+
+
+@bounded
+@given(st.data(), dtypes, indices, seeds, offsets)
+def test_segment_sum(library, data, dtype, index, seed, offset):
+    slots, (n, d, segments, ids, kind) = {"T": dtype, "I": index}, segments_of(data)
+    problem = segment.segment_sum(Draw(slots, seed), n, d, segments, ids, kind)
+    run(library, "segment_sum{I}_{T}", slots, problem, offset, (None, "full"))
+    run(library, "unsorted_segment_sum{I}_{T}", slots, problem, offset, (None, "full"))
+
+
+@bounded
+@given(st.data(), dtypes, indices, seeds, offsets)
+def test_unsorted_segment_sum(library, data, dtype, index, seed, offset):
+    slots, (n, d, segments, ids, kind) = {"T": dtype, "I": index}, segments_of(data)
+    problem = segment.segment_sum(Draw(slots, seed), n, d, segments, ids, kind, ordered=False)
+    run(library, "unsorted_segment_sum{I}_{T}", slots, problem, offset, (None, "full"))
+
+
+@bounded
+@given(st.data(), dtypes, indices, seeds, offsets)
+def test_segment_sum_backward(library, data, dtype, index, seed, offset):
+    slots, (n, d, segments, ids, kind) = {"T": dtype, "I": index}, segments_of(data)
+    problem = segment.backward(Draw(slots, seed), n, d, segments, ids, kind, ordered=False)
+    run(library, "segment_sum_backward{I}_{T}", slots, problem, offset)
+    run(library, "unsorted_segment_sum_backward{I}_{T}", slots, problem, offset)
+
+
+def bags_of(data):
+    lengths = data.draw(st.lists(st.integers(0, 40), min_size=1, max_size=60))
+    rows, dim, mode = data.draw(st.integers(1, 200)), data.draw(st.integers(1, 40)), data.draw(st.sampled_from([0, 1]))
+    padding, spread = data.draw(st.integers(-2, rows)), data.draw(st.sampled_from(segment.DISTRIBUTIONS))
+    options = {"mode": mode, "padding": padding, "lengths": tuple(lengths), "spread": spread, "kind": data.draw(kinds)}
+    return (len(lengths), rows, dim), options
+
+
+@bounded
+@given(st.data(), dtypes, indices, seeds, offsets)
+def test_embedding_bag(library, data, dtype, index, seed, offset):
+    slots, (extents, options) = {"T": dtype, "I": index}, bags_of(data)
+    if data.draw(st.booleans()):  # any offsets are safe
+        wild = np.array(data.draw(st.lists(st.integers(-5, 1500), min_size=extents[0], max_size=extents[0])))
+        options["move"] = lambda starts, total: wild
+    problem = embedding.bag(Draw(slots, seed), *extents, **options)
+    run(library, "embedding_bag{I}_{T}", slots, problem, offset)
+
+
+@bounded
+@given(st.data(), dtypes, indices, seeds, offsets)
+def test_embedding_bag_backward(library, data, dtype, index, seed, offset):
+    slots, (extents, options) = {"T": dtype, "I": index}, bags_of(data)
+    workspaces = (None, "full")
+    if data.draw(st.booleans()):  # any offsets are safe; a workspace asks for order
+        wild = np.array(data.draw(st.lists(st.integers(-5, 1500), min_size=extents[0], max_size=extents[0])))
+        in_order = data.draw(st.booleans())
+        options["move"] = lambda starts, total: np.sort(wild) if in_order else wild
+        workspaces = (None, "full") if in_order else (None,)
+    problem = embedding.bag_backward(Draw(slots, seed), *extents, **options)
+    run(library, "embedding_bag_backward{I}_{T}", slots, problem, offset, workspaces)
+
+
+@bounded
+@given(st.data(), dtypes, seeds, offsets)
+def test_alibi(library, data, dtype, seed, offset):
+    shape, kind = data.draw(shapes(st.just(4))), data.draw(kinds)
+    slots = {"T": dtype}
+    run(library, "alibi_{T}", slots, attention.alibi(Draw(slots, seed), shape, kind), offset)
+    null = data.draw(st.sampled_from([(), ("da",), ("dslope",)]))
+    problem = attention.alibi_backward(Draw(slots, seed), shape, kind, null)
+    run(library, "alibi_backward_{T}", slots, problem, offset, (None, "full"))

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Holds the public header against what libraries export.
+
+usage: check_abi.py HEADER LIB...
+
+Exit status 1 and a diff where a prototype of the header has no symbol in a library, or a library exports anything else.
+The symbols are read from the library's own table (ELF .dynsym), so neither nm nor the CUDA driver is needed.
+"""
+
+import argparse
+import pathlib
+import re
+import struct
+import sys
+
+SHT_DYNSYM, SHN_UNDEF, SHN_ABS = 11, 0, 0xFFF1
+GLOBAL, WEAK, UNIQUE = 1, 2, 10
+HIDDEN = {1, 2}  # STV_INTERNAL, STV_HIDDEN
+
+
+class NotElfError(Exception):
+    """A file whose symbols cannot be read."""
+
+
+def header_symbols(text: str) -> set[str]:
+    """Functions that a header declares with BARACUDA_API."""
+    return set(re.findall(r"^BARACUDA_API [^;(]*?(\w+)\(", text, flags=re.MULTILINE))
+
+
+def _string(table: bytes, at: int) -> str:
+    return table[at : table.index(b"\0", at)].decode()
+
+
+def exported_symbols(path: pathlib.Path) -> set[str]:
+    """Names that a 64-bit little-endian shared object defines for others."""
+    data = path.read_bytes()
+    if data[:6] != b"\x7fELF\x02\x01":
+        raise NotElfError(f"{path} is no 64-bit little-endian ELF file")
+    (start,) = struct.unpack_from("<Q", data, 0x28)
+    entry_size, count = struct.unpack_from("<HH", data, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, start + k * entry_size) for k in range(count)]
+    names = set()
+    for _, kind, _, _, offset, size, link, _, _, step in sections:
+        if kind != SHT_DYNSYM:
+            continue
+        strings = data[sections[link][4] : sections[link][4] + sections[link][5]]
+        for at in range(offset, offset + size, step):
+            name, info, other, section = struct.unpack_from("<IBBH", data, at)
+            visible = info >> 4 in (GLOBAL, WEAK, UNIQUE) and other & 3 not in HIDDEN
+            if visible and section not in (SHN_UNDEF, SHN_ABS):
+                names.add(_string(strings, name))
+    if not names:
+        raise NotElfError(f"{path} exports nothing")
+    return names
+
+
+def differences(header: str, library: pathlib.Path) -> list[str]:
+    """Lines of a diff, "-" for what is declared only and "+" for what is exported only."""
+    declared, exported = header_symbols(header), exported_symbols(library)
+    return [f"- {name}" for name in sorted(declared - exported)] + [f"+ {name}" for name in sorted(exported - declared)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("header", type=pathlib.Path)
+    ap.add_argument("library", type=pathlib.Path, nargs="+")
+    args = ap.parse_args(arguments)
+    failed = False
+    for library in args.library:
+        try:
+            lines = differences(args.header.read_text(), library)
+        except (OSError, NotElfError, struct.error) as error:
+            lines = [f"check_abi.py: {error}"]
+        if lines:
+            failed = True
+            print(f"--- {args.header}\n+++ {library}", *lines, sep="\n", file=sys.stderr)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
