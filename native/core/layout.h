@@ -15,6 +15,16 @@ struct Layout {
     int64_t extent[MaxRank] = {};
     int64_t stride[Operands][MaxRank] = {};
 
+    // Takes over a layout of at most MaxRank axes.
+    template <int OtherMaxRank>
+    void assign(const Layout<Operands, OtherMaxRank>& other) {
+        rank = other.rank;
+        for (int d = 0; d < rank; ++d) {
+            extent[d] = other.extent[d];
+            for (int k = 0; k < Operands; ++k) stride[k][d] = other.stride[k][d];
+        }
+    }
+
     int64_t numel() const {
         int64_t n = 1;
         for (int d = 0; d < rank; ++d) n *= extent[d];

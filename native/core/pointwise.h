@@ -87,7 +87,7 @@ BK_HD void put(Pack<Vec<T, N>...>& y, int lane, const Pack<C...>& result) {
 }
 
 // Elements element, ..., element + N - 1.
-template <int N, class... Out, class Fn, class... In, size_t... I>
+template <int N, class Fn, class... Out, class... In, size_t... I>
 BK_HD void compute(const Fn& fn, int64_t element, const Pack<Vec<In, N>...>& x, Pack<Vec<Out, N>...>& y,
                    std::index_sequence<I...>) {
     const auto piece = piece_at(fn, element, 0);

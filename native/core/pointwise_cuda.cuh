@@ -25,7 +25,7 @@ BK_DEVICE void store_all(const Pack<T*...>& pointers, int64_t element, const Pac
 template <int N, class Fn, class... Out, class... In>
 BK_DEVICE void compute_and_store(const Fn& fn, const Outputs<Out...>& out, const Pack<Vec<In, N>...>& x, int64_t element) {
     Pack<Vec<Out, N>...> y;
-    compute<N, Out...>(fn, element, x, y, std::index_sequence_for<In...>{});
+    compute<N>(fn, element, x, y, std::index_sequence_for<In...>{});
     store_all<N>(out.pointer, element, y, std::index_sequence_for<Out...>{});
 }
 
@@ -56,7 +56,8 @@ template <class Fn, class... Out, class... In>
 Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in) {
     constexpr int widest = Outputs<Out...>::widest > Inputs<In...>::widest ? Outputs<Out...>::widest : Inputs<In...>::widest;
     constexpr int lanes = kVectorBytes / widest;
-    constexpr int unroll = sizeof...(In) > 2 ? 1 : sizeof...(In) == 2 ? 2 : 4;
+    // Measured: several output streams keep their order in memory best with one vector a thread (lerp_backward 0.97 of copy, 0.92 with 4).
+    constexpr int unroll = sizeof...(In) > 2 || sizeof...(Out) > 1 ? 1 : sizeof...(In) == 2 ? 2 : 4;
     const bool wide = all_aligned(out.pointer, lanes, std::index_sequence_for<Out...>{}) &&
                       all_aligned(in.pointer, lanes, std::index_sequence_for<In...>{});
     const int64_t vectors = wide ? numel / lanes : numel;
@@ -77,17 +78,17 @@ BK_DEVICE Vec<T, N> load_lanes(const T* pointer, bool broadcast) {
     return x;
 }
 
-template <int N, class Index, class Fn, int MaxRank, class... Out, class... In, size_t... O, size_t... I>
-BK_DEVICE void strided_element(const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in,
-                               const Walk<sizeof...(Out) + sizeof...(In), Index, MaxRank>& walk, unsigned broadcast, Index i,
-                               std::index_sequence<O...>, std::index_sequence<I...>) {
-    constexpr int kOut = sizeof...(Out);
-    const auto offset = walk(i);
-    const Pack<Vec<In, N>...> x =
-        pack(load_lanes<N>(get<I>(in.pointer) + signed_offset(offset.of[kOut + I]), broadcast >> I & 1)...);
-    Pack<Vec<Out, N>...> y;
-    compute<N, Out...>(fn, static_cast<int64_t>(i) * N, x, y, std::index_sequence_for<In...>{});
-    (store<N>(get<O>(out.pointer) + signed_offset(offset.of[O]), get<O>(y)), ...);
+template <int N, int Operands, class Index, class... In, size_t... I>
+BK_DEVICE Pack<Vec<In, N>...> load_strided(const Pack<const In*...>& in, const Offsets<Operands, Index>& offset, unsigned broadcast,
+                                           std::index_sequence<I...>) {
+    constexpr int kOut = Operands - sizeof...(In);
+    return pack(load_lanes<N>(get<I>(in) + signed_offset(offset.of[kOut + I]), broadcast >> I & 1)...);
+}
+
+template <int N, int Operands, class Index, class... Out, size_t... O>
+BK_DEVICE void store_strided(const Pack<Out*...>& out, const Offsets<Operands, Index>& offset, const Pack<Vec<Out, N>...>& y,
+                             std::index_sequence<O...>) {
+    (store<N>(get<O>(out) + signed_offset(offset.of[O]), get<O>(y)), ...);
 }
 
 // Operands of `walk`: the outputs, then the inputs. Its last axis counts vectors of N elements.
@@ -95,19 +96,29 @@ template <int N, int Unroll, class Index, class Fn, int MaxRank, class Out, clas
 __global__ void __launch_bounds__(kPointwiseThreads)
     strided_kernel(Fn fn, Out out, In in, Walk<Out::count + In::count, Index, MaxRank> walk, unsigned broadcast, Index vectors) {
     const uint64_t first = uint64_t{blockIdx.x} * (kPointwiseThreads * Unroll) + threadIdx.x;
+    Offsets<Out::count + In::count, Index> offset[Unroll];
+    typename In::template Vectors<N> x[Unroll];
 #pragma unroll
     for (int u = 0; u < Unroll; ++u) {
         const uint64_t v = first + u * kPointwiseThreads;
-        if (v < vectors)
-            strided_element<N>(fn, out, in, walk, broadcast, static_cast<Index>(v), typename Out::Indices{},
-                               typename In::Indices{});
+        if (v >= vectors) continue;
+        offset[u] = walk(static_cast<Index>(v));
+        x[u] = load_strided<N>(in.pointer, offset[u], broadcast, typename In::Indices{});
+    }
+#pragma unroll
+    for (int u = 0; u < Unroll; ++u) {
+        const uint64_t v = first + u * kPointwiseThreads;
+        if (v >= vectors) continue;
+        typename Out::template Vectors<N> y;
+        compute<N>(fn, static_cast<int64_t>(v) * N, x[u], y, typename In::Indices{});
+        store_strided<N>(out.pointer, offset[u], y, typename Out::Indices{});
     }
 }
 
 template <int N, class Index, class Fn, int MaxRank, class... Out, class... In>
 Status launch_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, unsigned broadcast,
                       const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in) {
-    constexpr int unroll = 2;
+    constexpr int unroll = sizeof...(In) > 1 ? 2 : 4;
     const int64_t vectors = layout.numel();
     const int64_t blocks = ceil_div<int64_t>(vectors, kPointwiseThreads * unroll);
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld elements are too many for one launch", (long long)vectors);
@@ -135,6 +146,18 @@ bool make_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, uns
     return true;
 }
 
+// Most layouts collapse to few axes, and every axis costs each thread a division: few axes have kernels of their own.
+constexpr int kFewAxes = 4;
+
+template <int N, class Index, class Fn, int MaxRank, class... Out, class... In>
+Status launch_strided_by_rank(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout,
+                              unsigned broadcast, const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in) {
+    if (layout.rank > kFewAxes) return launch_strided<N, Index>(launch, layout, broadcast, fn, out, in);
+    Layout<sizeof...(Out) + sizeof...(In), kFewAxes> few;
+    few.assign(layout);
+    return launch_strided<N, Index>(launch, few, broadcast, fn, out, in);
+}
+
 // The layout's operands are the outputs, then the inputs.
 template <class Fn, int MaxRank, class... Out, class... In>
 Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& given, const Fn& fn,
@@ -151,10 +174,10 @@ Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + siz
     const bool aligned = all_aligned(out.pointer, lanes, std::index_sequence_for<Out...>{}) &&
                          all_aligned(in.pointer, lanes, std::index_sequence_for<In...>{});
     if (aligned && make_vectors(&layout, sizeof...(Out), lanes, &broadcast))
-        return narrow_index ? launch_strided<lanes, uint32_t>(launch, layout, broadcast, fn, out, in)
-                            : launch_strided<lanes, uint64_t>(launch, layout, broadcast, fn, out, in);
-    return narrow_index ? launch_strided<1, uint32_t>(launch, layout, 0, fn, out, in)
-                        : launch_strided<1, uint64_t>(launch, layout, 0, fn, out, in);
+        return narrow_index ? launch_strided_by_rank<lanes, uint32_t>(launch, layout, broadcast, fn, out, in)
+                            : launch_strided_by_rank<lanes, uint64_t>(launch, layout, broadcast, fn, out, in);
+    return narrow_index ? launch_strided_by_rank<1, uint32_t>(launch, layout, 0, fn, out, in)
+                        : launch_strided_by_rank<1, uint64_t>(launch, layout, 0, fn, out, in);
 }
 
 }  // namespace bk

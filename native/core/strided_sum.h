@@ -35,6 +35,14 @@ Status fill_zero(const Launch& launch, const Layout<2>& kept, T* y) {
     return pointwise_strided(launch, layout, ZeroFunctor<compute_t<T>>{}, outputs(y), inputs());
 }
 
+// A sum of one term.
+template <class T>
+Status copy_kept(const Launch& launch, const Layout<2>& kept, const T* x, T* y) {
+    Layout<2> layout;
+    for (int d = 0; d < kept.rank; ++d) layout.append(kept.extent[d], {kept.stride[1][d], kept.stride[0][d]});
+    return pointwise_strided(launch, layout, CopyFunctor{}, outputs(y), inputs(x));
+}
+
 }  // namespace bk
 
 #if BK_CUDA

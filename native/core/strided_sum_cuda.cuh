@@ -198,6 +198,7 @@ template <class T>
 Status strided_sum(const Launch& launch, const SumAxes& axes, const T* x, T* y) {
     using C = compute_t<T>;
     if (axes.summed.numel() == 0) return fill_zero(launch, axes.kept, y);
+    if (axes.summed.numel() == 1) return copy_kept(launch, axes.kept, x, y);
     bool found = false;
     BK_TRY(find_workspace(launch, strided_sum_workspace<T>(axes), &found));
     SumPlan plan = plan_sum<T>(axes, is_aligned(x, kVectorBytes) && is_aligned(y, kVectorBytes));

@@ -1,4 +1,4 @@
-// With a workspace: (row, bag) pairs are sorted by row and the runs of bags' gradients summed (core/run_sums.cuh).
+// With a workspace: (row, bag) pairs are sorted by row and the runs of bags' gradients summed (core/add_runs.cuh).
 // Without: a group of threads a bag keeps the bag's gradient in registers and adds it to the rows by atomics; equal
 // indices of one bag contribute equally, so they become one addition.
 #pragma once
@@ -6,7 +6,8 @@
 #include <algorithm>
 
 #include "core/atomics.cuh"
-#include "core/run_sums.cuh"
+#include "core/pointwise.h"
+#include "core/add_runs.cuh"
 #include "core/sort_pairs.h"
 #include "embedding/embedding_bag_backward.h"
 
@@ -70,7 +71,8 @@ Status add_bags_atomic(const Launch& launch, const BagShape& shape, const T* dou
     constexpr int N = kVectorLanes<T>;
     const RowGroups groups = RowGroups::choose<T>(
         shape.embedding_dim, is_aligned(dout, kVectorBytes) && is_aligned(dweight, kVectorBytes), kBagGradThreads);
-    BK_TRY(check_tiles(groups, shape.embedding_dim));
+    if (groups.tiles > kMaxGridY)
+        return fail(Status::kUnsupported, "embedding_dim is %d, too long for one launch", shape.embedding_dim);
     const int64_t wanted = kBagGradGroups / shape.num_bags, longest = ceil_div<int64_t>(shape.total_indices, 4 * groups.group);
     const int64_t splits = std::max<int64_t>(1, std::min({wanted, longest, int64_t{1024}}));
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.num_bags, groups.per_block)),
@@ -82,19 +84,22 @@ Status add_bags_atomic(const Launch& launch, const BagShape& shape, const T* dou
 
 // --- By sorting ------------------------------------------------------------------------------------------------------
 
-template <class C>
+template <class T>
 struct SortedBags {
     SortBuffers sort;
-    RunParts<C> parts;
-    int32_t* kept;  // [num_bags], mean only
+    RunParts<compute_t<T>> parts;
+    int32_t* kept;  // [num_bags]; mean only, as the next
+    T* gradients;   // [num_bags, embedding_dim]
 };
 
-template <class C>
-SortedBags<C> carve_sorted_bags(Carver* carver, const BagShape& shape, const RunShape& runs) {
-    SortedBags<C> buffers;
+template <class T>
+SortedBags<T> carve_sorted_bags(Carver* carver, const BagShape& shape, const RunShape& runs) {
+    SortedBags<T> buffers;
     buffers.sort = carve_sort(carver, shape.total_indices, static_cast<uint32_t>(shape.num_embeddings));
-    buffers.parts = carve_run_parts<C>(carver, runs);
-    buffers.kept = carver->take<int32_t>(shape.is_mean() ? shape.num_bags : 0);
+    buffers.parts = carve_run_parts<compute_t<T>>(carver, runs);
+    const int64_t mean_bags = shape.is_mean() ? shape.num_bags : 0;
+    buffers.kept = carver->take<int32_t>(mean_bags);
+    buffers.gradients = carver->take<T>(mean_bags * shape.embedding_dim);
     return buffers;
 }
 
@@ -106,64 +111,97 @@ RunShape bag_runs(const BagShape& shape) {
 template <class T, class I>
 size_t embedding_bag_backward_workspace(const BagShape& shape) {
     Carver carver;
-    carve_sorted_bags<compute_t<T>>(&carver, shape, bag_runs<T>(shape));
+    carve_sorted_bags<T>(&carver, shape, bag_runs<T>(shape));
     return carver.bytes();
 }
 
-constexpr int kKeysPerThread = 8;
+constexpr int kKeyThreads = 256;
+constexpr int kKeyItems = 8;
+constexpr int kKeyTile = kKeyThreads * kKeyItems;
 
-// Keys are the rows, num_embeddings for an index that is dropped or in no bag; values are the bags. Counts the kept
-// indices of each bag where `kept` is given.
-template <class I>
-__global__ void bag_keys_kernel(BagShape shape, const I* indices, const int32_t* offsets, uint32_t* keys, uint32_t* bags,
-                                int32_t* kept) {
-    const int64_t first = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kKeysPerThread;
-    const int64_t last = min(first + kKeysPerThread, int64_t{shape.total_indices});
-    if (first >= last) return;
-    // The last bag that starts at or before `first`; -1 before the first bag.
+// Last bag that starts at or before position k; -1 before the first bag.
+BK_DEVICE int32_t bag_at(const BagShape& shape, const int32_t* offsets, int64_t k) {
     int64_t low = 0, high = shape.num_bags;
     while (low < high) {
         const int64_t middle = (low + high) / 2;
-        if (offsets[middle] <= first)
+        if (offsets[middle] <= k)
             low = middle + 1;
         else
             high = middle;
     }
-    int64_t bag = low - 1;
-    int32_t count = 0;
-    for (int64_t k = first; k < last; ++k) {
-        while (bag + 1 < shape.num_bags && offsets[bag + 1] <= k) {
-            if (kept != nullptr && count > 0) atomicAdd(kept + bag, count);
-            count = 0;
-            ++bag;
-        }
-        const int64_t index = indices[k];
-        const bool keep = bag >= 0 && shape.keeps(index);
-        keys[k] = keep ? static_cast<uint32_t>(index) : static_cast<uint32_t>(shape.num_embeddings);
-        bags[k] = static_cast<uint32_t>(bag < 0 ? 0 : bag);
-        count += keep;
-    }
-    if (kept != nullptr && count > 0) atomicAdd(kept + bag, count);
+    return static_cast<int32_t>(low) - 1;
 }
 
-// Gradient of the bag at a sorted position; the quotient is rounded to T, as the reference ABI defines it.
-template <class T>
-struct BagGradients {
-    using Element = T;
-    const T* rows;
-    const uint32_t* bags;
-    const int32_t* kept;
+// Running maximum over the block's tile in shared memory.
+BK_DEVICE void scan_max(int32_t* tile) {
+    __shared__ int32_t warp_max[kKeyThreads / 32];
+    int32_t* const mine = tile + threadIdx.x * kKeyItems;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int32_t largest = mine[0];
+    for (int i = 1; i < kKeyItems; ++i) mine[i] = largest = max(largest, mine[i]);
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const int32_t other = __shfl_up_sync(0xffffffffu, largest, distance);
+        if (lane >= distance) largest = max(largest, other);
+    }
+    if (lane == 31) warp_max[warp] = largest;
+    int32_t before = __shfl_up_sync(0xffffffffu, largest, 1);
+    if (lane == 0) before = -1;
+    __syncthreads();
+    for (int w = 0; w < warp; ++w) before = max(before, warp_max[w]);
+    for (int i = 0; i < kKeyItems; ++i) mine[i] = max(mine[i], before);
+    __syncthreads();
+}
 
-    template <int N>
-    BK_DEVICE Vec<T, N> load_row(int64_t i, int64_t columns, int64_t column) const {
-        const int64_t bag = bags[i];
-        Vec<T, N> row = load<N>(rows + bag * columns + column);
-        if (kept != nullptr) {
-            const compute_t<T> divisor = static_cast<compute_t<T>>(kept[bag]);
-#pragma unroll
-            for (int lane = 0; lane < N; ++lane) row.lane[lane] = narrow<T>(widen(row.lane[lane]) / divisor);
+// Keys are the rows, num_embeddings for an index that is dropped or in no bag; values are the bags. Counts the kept
+// indices of each bag where `kept` is given. A block finds the bags of its tile by marking where they start.
+template <class I>
+__global__ void __launch_bounds__(kKeyThreads)
+    bag_keys_kernel(BagShape shape, const I* indices, const int32_t* offsets, uint32_t* keys, uint32_t* bags, int32_t* kept) {
+    __shared__ int32_t tile[kKeyTile];
+    __shared__ int32_t edge[2];
+    const int64_t first = int64_t{blockIdx.x} * kKeyTile;
+    const int64_t last = min(first + kKeyTile, int64_t{shape.total_indices});
+    if (threadIdx.x < 2) edge[threadIdx.x] = bag_at(shape, offsets, threadIdx.x == 0 ? first : last - 1);
+    for (int i = threadIdx.x; i < kKeyTile; i += kKeyThreads) tile[i] = -1;
+    __syncthreads();
+    for (int32_t bag = edge[0] + 1 + static_cast<int32_t>(threadIdx.x); bag <= edge[1]; bag += kKeyThreads) {
+        const int64_t start = offsets[bag];
+        if (start >= first && start < last) atomicMax(tile + (start - first), bag);
+    }
+    if (threadIdx.x == 0) atomicMax(tile, edge[0]);
+    __syncthreads();
+    scan_max(tile);
+    for (int i = threadIdx.x; i < kKeyTile; i += kKeyThreads) {
+        const int64_t k = first + i;
+        const int64_t index = k < last ? static_cast<int64_t>(indices[k]) : -1;
+        const int32_t bag = tile[i];
+        const bool keep = bag >= 0 && shape.keeps(index);
+        if (k < last) {
+            keys[k] = static_cast<uint32_t>(keep ? index : shape.num_embeddings);
+            bags[k] = static_cast<uint32_t>(max(bag, 0));
         }
-        return row;
+        if (kept != nullptr) {
+            const unsigned equal = __match_any_sync(0xffffffffu, keep ? bag : -1);
+            if (keep && __ffs(equal) - 1 == static_cast<int>(threadIdx.x % 32)) atomicAdd(kept + bag, __popc(equal));
+        }
+    }
+}
+
+// A mean's gradient, one bag a row: dout / kept, rounded to T as the reference ABI defines it.
+template <class T>
+struct DivideByKept {
+    using C = compute_t<T>;
+    const int32_t* kept;
+    int64_t columns;
+
+    struct Piece {
+        int64_t count;
+        C divisor;
+        BK_HD C operator()(int64_t, C gradient) const { return gradient / divisor; }
+    };
+    BK_HD Piece at(int64_t element) const {
+        const int64_t bag = element / columns;
+        return {(bag + 1) * columns - element, static_cast<C>(kept[bag])};
     }
 };
 
@@ -175,14 +213,20 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
     if (!found) return add_bags_atomic(launch, shape, dout, indices, offsets, dweight);
     const RunShape s = bag_runs<T>(shape);
     Carver carver(launch.workspace);
-    auto buffers = carve_sorted_bags<compute_t<T>>(&carver, shape, s);
+    auto buffers = carve_sorted_bags<T>(&carver, shape, s);
     int32_t* const kept = shape.is_mean() ? buffers.kept : nullptr;
     if (kept != nullptr) BK_TRY(fill_bytes(launch, kept, 0, sizeof(int32_t) * static_cast<size_t>(shape.num_bags)));
-    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.total_indices, 256 * kKeysPerThread))), dim3(256)};
+    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.total_indices, kKeyTile))), dim3(kKeyThreads)};
     BK_TRY(launch_kernel(launch, grid, bag_keys_kernel<I>, shape, indices, offsets, buffers.sort.keys[0], buffers.sort.values[0],
                          kept));
+    const T* gradients = dout;
+    if (shape.is_mean()) {
+        BK_TRY(pointwise(launch, int64_t{shape.num_bags} * shape.embedding_dim, DivideByKept<T>{kept, shape.embedding_dim},
+                         outputs(buffers.gradients), inputs(dout)));
+        gradients = buffers.gradients;
+    }
     BK_TRY(sort_pairs(launch, &buffers.sort, shape.total_indices, static_cast<uint32_t>(shape.num_embeddings)));
-    return add_runs(launch, s, BagGradients<T>{dout, buffers.sort.values[0], kept},
+    return add_runs(launch, s, RowsByIndex<T, true>{gradients, buffers.sort.values[0]},
                     static_cast<const uint32_t*>(buffers.sort.keys[0]), dweight, buffers.parts);
 }
 

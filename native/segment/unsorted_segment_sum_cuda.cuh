@@ -1,8 +1,9 @@
 // With a workspace: sort (id, row) pairs, then sum the runs. Without: atomics.
 #pragma once
 
-#include "core/run_sums.cuh"
+#include "core/add_runs.cuh"
 #include "core/sort_pairs.h"
+#include "core/store_runs.cuh"
 #include "segment/unsorted_segment_sum.h"
 
 namespace bk {
@@ -45,7 +46,7 @@ Status unsorted_segment_sum(const Launch& launch, const SegmentShape& shape, con
     bool found = false;
     BK_TRY(find_workspace(launch, unsorted_segment_sum_workspace<T, I>(shape), &found));
     if (!found) {
-        BK_TRY(fill_bytes(launch, output, 0, sizeof(T) * static_cast<size_t>(s.targets) * static_cast<size_t>(s.columns)));
+        BK_TRY(fill_bytes(launch, output, 0, sizeof(T) * static_cast<size_t>(shape.num_segments) * static_cast<size_t>(shape.d)));
         return shape.n == 0 ? Status::kOk : add_rows_atomic(launch, s, RowsInOrder<T>{input}, segment_ids, output);
     }
     Carver carver(launch.workspace);
@@ -54,7 +55,7 @@ Status unsorted_segment_sum(const Launch& launch, const SegmentShape& shape, con
     BK_TRY(launch_kernel(launch, grid, segment_keys_kernel<I>, segment_ids, buffers.sort.keys[0], buffers.sort.values[0], shape.n,
                          shape.num_segments));
     BK_TRY(sort_pairs(launch, &buffers.sort, shape.n, static_cast<uint32_t>(shape.num_segments)));
-    return store_runs(launch, s, RowsByIndex<T>{input, buffers.sort.values[0]},
+    return store_runs(launch, s, RowsByIndex<T, false>{input, buffers.sort.values[0]},
                       static_cast<const uint32_t*>(buffers.sort.keys[0]), output, &buffers.parts);
 }
 
