@@ -1,4 +1,4 @@
-"""C level: bad arguments give a status and a text that names the argument, and nothing is written; empty ones give 0."""
+"""C level: bad arguments give a status and a text that names the argument, nothing is written; empty ones give 0."""
 
 import dataclasses
 import re

@@ -60,9 +60,7 @@ def test_header_alone(language, standard, tmp_path):
     """It includes what it needs, twice does no harm, and older and newer standards take it."""
     variable, default, _, _ = PROGRAMS[language]
     source = tmp_path / f"alone.{language}"
-    source.write_text(
-        '#include "baracuda_kernels.h"\n#include "baracuda_kernels.h"\nint alone(void);\nint alone(void) { return 0; }\n'
-    )
+    source.write_text(2 * '#include "baracuda_kernels.h"\n' + "int alone(void);\nint alone(void) { return 0; }\n")
     compile_strictly(
         compiler(variable, default),
         f"-std={standard}",

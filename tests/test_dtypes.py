@@ -122,16 +122,16 @@ def test_gradient_by_one_keeps_all_values(library, dtype):
 
 # Weights that put products on ties, beside them, into subnormals, under the smallest and over the largest value.
 WEIGHTS = (
-    0.5, 1.5, 0.75, 1 + 2.0**-8, 1 + 2.0**-9, 1 + 2.0**-11, 1 + 2.0**-12, 1 - 2.0**-9, 1 - 2.0**-12, 1 + 2.0**-23, 1 / 3, 3.0,
-    2.0**-10, 2.0**-14, 3 * 2.0**-16, 2.0**-24, 3 * 2.0**-25, 2.0**-25, 2.0**-40, 2.0**-126, 2.0**-133, 2.0**10, 2.0**120,
-    -1.0, -(2.0**-14) / 3,
+    0.5, 1.5, 0.75, 1 + 2.0**-8, 1 + 2.0**-9, 1 + 2.0**-11, 1 + 2.0**-12, 1 - 2.0**-9, 1 - 2.0**-12, 1 + 2.0**-23,
+    1 / 3, 3.0, 2.0**-10, 2.0**-14, 3 * 2.0**-16, 2.0**-24, 3 * 2.0**-25, 2.0**-25, 2.0**-40, 2.0**-126, 2.0**-133,
+    2.0**10, 2.0**120, -1.0, -(2.0**-14) / 3,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("weight", WEIGHTS, ids=float.hex)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_rounding_of_products(library, dtype, weight):
-    """f32 products of all values by a weight, rounded to nearest even. f32(weight * value) is correctly rounded by NumPy."""
+    """f32 products of all values by a weight, rounded to nearest even; NumPy rounds f32(weight * value) correctly."""
     problem = flat(dtype, 65536, ("dy",), ("da", "db"), p=weight)
     op = f"binary_lerp_backward_{dtype}"
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Every row of the op tables against its float64 reference: case x dtype x index type x problem x layout x workspace."""
+"""Every row of the op tables against its float64 reference: case x dtype x index x problem x layout x workspace."""
 
 import pytest
 import tolerances
@@ -60,19 +60,22 @@ def aliased():
 
 @pytest.mark.parametrize(("case", "op", "slots", "name", "output", "source"), list(aliased()))
 def test_in_place(library, case, op, slots, name, output, source):
-    """An output may be an input of equal strides where the row says so, and the results are the same bits."""
+    """An output may be an input of equal strides where the row says so, with the bits of a call on separate arrays.
+
+    Sums may take another order where alignments differ, as they do between the two calls in the mixed layout.
+    """
     problem = case.problems[name](Draw(slots, name))
     if strides := problem.host.get(f"stride_{output}"):
-        key = f"stride_{source}"
-        problem.host[key] = strides
+        problem.host[f"stride_{source}"] = strides
         problem.arrays[source].strides = strides
-    apart = launch(library, op, problem)
-    check_outcome(library, case, op, problem, apart, None)
-    for offset in OFFSETS.values():
+    for layout, offset in OFFSETS.items():
+        apart = launch(library, op, problem, offset=offset)
         outcome = launch(library, op, problem, alias={output: source}, offset=offset)
-        assert outcome.status == 0, outcome.text
-        for out, bits in apart.bits.items():
-            tolerances.check_bits(f"{op}: {out}", outcome.bits[out], bits, apart.dtypes[out])
+        for each in (apart, outcome):
+            check_outcome(library, case, op, problem, each, None)
+        if layout != "mixed":
+            for out, bits in apart.bits.items():
+                tolerances.check_bits(f"{op}: {out}", outcome.bits[out], bits, apart.dtypes[out])
 
 
 def test_the_table_is_covered():

@@ -4,11 +4,34 @@ A class gives the error that the op's arithmetic may have made *before* its last
 between the roundings of reference - error and reference + error to the storage dtype, so the one rounding at the store
 (with its ties, subnormals and overflow) is held to exactly, and an error of 0 asks for the correctly rounded value.
 
-u is the unit roundoff of the compute type: 2^-53 for f64, 2^-24 for f32, f16 and bf16.
+The classes take an Expected `e` and the format `f` of the arithmetic.
 """
 
+import typing
+
 import numpy as np
-from harness.numerics import COMPUTE, SMALLEST, UNIT_ROUNDOFF, decode, encode, round_to
+from harness.numerics import COMPUTE, SMALLEST, SMALLEST_NORMAL, UNIT_ROUNDOFF, decode, encode, round_to
+
+
+class Format(typing.NamedTuple):
+    """u     unit roundoff of the compute type: 2^-53 for f64, 2^-24 for f32, f16 and bf16
+    s     unit roundoff of the storage dtype
+    tiny  smallest subnormal of the compute type, of the storage dtype as tiny_s
+    lost  what an atomic addition in memory may drop
+    """
+
+    u: float
+    s: float
+    tiny: float
+    tiny_s: float
+    lost: float
+
+
+def format_of(dtype: str) -> Format:
+    compute = COMPUTE[dtype]
+    # NVIDIA's f32 additions in global memory flush subnormal operands and results to 0 (PTX ISA, `red`), no others do.
+    lost = SMALLEST_NORMAL["f32"] if dtype == "f32" else 0.0
+    return Format(UNIT_ROUNDOFF[compute], UNIT_ROUNDOFF[dtype], SMALLEST[compute], SMALLEST[dtype], lost)
 
 
 def summation(n):
@@ -22,82 +45,78 @@ def summation(n):
     return np.minimum(np.maximum(n - 1, 0), 2 + 2 * np.sqrt(n))
 
 
-def exact(_e, _u, _s, _tiny):
+def exact(_e, _f):
     """Moves: the source, with the sign of a zero."""
     return 0.0
 
 
-def pointwise(e, u, _s, tiny):
+def pointwise(e, f):
     """`count` roundings of intermediate results no larger than `terms`; 0 where they vanish."""
-    return e.count * (u * e.terms + tiny * (e.terms > 0))
+    return e.count * (f.u * e.terms + f.tiny * (e.terms > 0))
 
 
-def total(e, u, _s, _tiny):
+def total(e, f):
     """A sum of `count` terms in the compute type."""
-    return summation(e.count) * u * e.terms
+    return summation(e.count) * f.u * e.terms
 
 
-def total_of_products(e, u, _s, tiny):
+def total_of_products(e, f):
     """As total; each term is rounded once before it is added."""
-    return (summation(e.count) + 1) * u * e.terms + e.count * tiny * (e.terms > 0)
+    return (summation(e.count) + 1) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
 
 
-def mean(e, u, _s, tiny):
+def mean(e, f):
     """A bag's sum, of terms already divided by the count: the quotient is rounded too, and the sum before it.
 
     A bag may hold one row many times, so the errors have one sign and grow with the length.
     """
-    return np.where(np.asarray(e.count) > 1, (e.count + 1) * u * e.terms + tiny, 0)
+    return np.where(np.asarray(e.count) > 1, (e.count + 1) * f.u * e.terms + f.tiny, 0)
 
 
-def total_of_quotients(e, u, s, tiny):
+def total_of_quotients(e, f):
     """A bag adds one and the same term to a row many times, so the errors have one sign and grow with the length.
 
     A mean's terms were rounded to the storage dtype first, as its spec says.
     """
-    return np.maximum(e.count - 1, 0) * u * e.terms + s * e.divided + e.count * tiny * (e.divided > 0)
+    return np.maximum(e.count - 1, 0) * f.u * e.terms + f.s * e.divided + e.count * f.tiny_s * (e.divided > 0)
 
 
-def rounded_total(e, u, s, tiny):
-    """16-bit sums of which every addition is rounded to storage: errors of one sign, so they grow with the length.
+def atomic_total(e, f):
+    """Additions in memory, each rounded to storage: with 16 bits their errors have one sign and grow with the length.
 
-    Where storage is the compute type this is total. The factor covers the growth of the partial sums themselves.
+    The factor covers the growth of the partial sums themselves. Where storage is the compute type this is total.
     """
-    if s == u:
-        return total(e, u, s, tiny)
     n = np.maximum(e.count - 1, 0)
-    return n * s * e.terms * (1 + n * s)
+    rounded = total(e, f) if f.s == f.u else n * f.s * e.terms * (1 + n * f.s)
+    return rounded + e.count * f.lost
 
 
-def rounded_total_of_quotients(e, u, s, tiny):
-    """total_of_quotients with every addition rounded to storage."""
+def atomic_total_of_quotients(e, f):
+    """total_of_quotients by additions in memory."""
     n = np.maximum(e.count - 1, 0)
-    return n * s * e.terms * (1 + n * s) + s * e.divided + e.count * tiny * (e.divided > 0)
+    return n * f.s * e.terms * (1 + n * f.s) + f.s * e.divided + e.count * (f.tiny_s * (e.divided > 0) + f.lost)
 
 
 CLASSES = {
     f.__name__: f
     for f in (
-        exact, pointwise, total, total_of_products, mean, total_of_quotients, rounded_total, rounded_total_of_quotients,
+        exact, pointwise, total, total_of_products, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
     )
 }  # fmt: skip
 
 
 def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:
-    compute = COMPUTE[dtype]
-    u, s = UNIT_ROUNDOFF[compute], UNIT_ROUNDOFF[dtype]
-    # Terms are rounded to storage before a 16-bit sum: subnormals of storage. Otherwise those of the compute type.
-    tiny = SMALLEST[dtype if "quotients" in tolerance else compute]
+    f = format_of(dtype)
     with np.errstate(invalid="ignore", over="ignore"):
-        error = np.broadcast_to(CLASSES[tolerance](expected, u, s, tiny), expected.value.shape)
+        error = np.broadcast_to(CLASSES[tolerance](expected, f), expected.value.shape)
         if tolerance == "exact":
             return error
         if dtype == "f64":
             # The reference is computed in f64 too, so it has an error of the same kind, and is rounded once itself.
-            return np.where(error > 0, 2 * error + u * np.abs(expected.value), 0)
-        if dtype != compute:
+            return np.where(error > 0, 2 * error + f.u * np.abs(expected.value), 0)
+        if f.s != f.u:
             # The compute type rounds the result before the store does; what is only moved or 0 stays as it is.
-            return np.where(np.asarray(expected.terms) > 0, error + u * np.abs(expected.value), 0)
+            return np.where(np.asarray(expected.terms) > 0, error + f.u * np.abs(expected.value), 0)
         return error
 
 

@@ -72,7 +72,8 @@ static void bags(void) {
     float out[4], dweight[6] = {0};
     EXPECT(baracuda_kernels_embedding_bag_f32_run(4, 3, 2, 2, 1, -1, weight, indices, offsets, out, NO_WORKSPACE) == OK);
     EXPECT(out[0] == 3 && out[1] == 4 && out[2] == 3 && out[3] == 4);
-    EXPECT(baracuda_kernels_embedding_bag_backward_f32_run(4, 3, 2, 2, 0, -1, dout, indices, offsets, dweight, NO_WORKSPACE) == OK);
+    EXPECT(baracuda_kernels_embedding_bag_backward_f32_run(4, 3, 2, 2, 0, -1, dout, indices, offsets, dweight, NO_WORKSPACE) ==
+           OK);
     EXPECT(dweight[0] == 1 && dweight[3] == 8 && dweight[5] == 2);
 }
 

@@ -8,5 +8,6 @@ CASES: dict[str, Case] = {
 }
 
 __all__ = [
-    "CASES", "Array", "Bad", "Bench", "BenchArray", "Bound", "Case", "Draw", "Expected", "Idle", "Problem", "strides_for",
+    "CASES", "Array", "Bad", "Bench", "BenchArray", "Bound", "Case", "Draw", "Expected", "Idle", "Problem",
+    "strides_for",
 ]  # fmt: skip

@@ -161,6 +161,8 @@ CASES = (
         ),
         # without scores the slopes still have gradients: only no head at all is nothing to do
         idle=(Idle("no_heads", {"heads": 0}),), aliases=(("da", "dy"),),
-        benches=benches("alibi_backward", alibi_backward_arrays, torch_alibi_backward, numpy_alibi_backward, 0.92, True),
+        benches=benches(
+            "alibi_backward", alibi_backward_arrays, torch_alibi_backward, numpy_alibi_backward, 0.92, True
+        ),
     ),
 )  # fmt: skip

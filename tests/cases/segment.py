@@ -250,7 +250,7 @@ CASES = (
         row="unsorted_segment_sum{I}_{T}",
         problems=problems(segment_sum, ordered=False) | empties(False, True),
         reference=segment_sum_reference, tolerance={"output": "total"},
-        tolerance_without_workspace={"output": "rounded_total"}, plain="d5", large="large",
+        tolerance_without_workspace={"output": "atomic_total"}, plain="d5", large="large",
         bad=(
             *bad_calls(FORWARD, FORWARD), SHORT,
             Bad("no_segments_null_input", 2, r"input is NULL", {"num_segments": 0}, null=("input", "output")),

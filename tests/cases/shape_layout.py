@@ -103,7 +103,7 @@ def bad_calls(count, shape, other, arrays, strides):
         Bad("count_wrong", 2, rf"{count} is 17\b", {count: 17}, can=2),
         Bad(f"{other_name}_bad", 2, other_text, host={other_name: other_bad}, can=2),
     ]
-    wide = {shape: (2**31 - 1,) * 8, other_name: (1,) * 8, **{s: (0,) * 8 for s in strides}}
+    wide = {shape: (2**31 - 1,) * 8, other_name: (1,) * 8, **dict.fromkeys(strides, (0,) * 8)}
     bad.append(Bad("overflow", 2, shape, {"rank": 8}, wide, can=2))
     for s in strides:
         bad.append(Bad(f"null_{s}", 2, rf"{s} is NULL", host={s: None}, can=2))

@@ -44,6 +44,8 @@ class CudaMemory:
         def write(self, data: np.ndarray) -> None:
             kind = self._runtime.cudaMemcpyKind.cudaMemcpyHostToDevice
             cuda_check(self._runtime.cudaMemcpy(self.pointer, data.ctypes.data, data.size, kind))
+            # A copy from pageable memory may return before it has arrived, and not every stream waits for it.
+            cuda_check(self._runtime.cudaStreamSynchronize(0))
 
         def read(self) -> np.ndarray:
             data = np.empty(self.nbytes, np.uint8)

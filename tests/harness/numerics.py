@@ -1,4 +1,4 @@
-"""Storage formats on the host: encode float64 or integers to the bits of a dtype, and back, with one correct rounding."""
+"""Storage formats on the host: float64 or integers to the bits of a dtype, and back, with one correct rounding."""
 
 import numpy as np
 
@@ -58,15 +58,15 @@ def decode(bits: np.ndarray, dtype: str) -> np.ndarray:
     """float64 values of float bits, int64 of integer bits; exact."""
     shape = bits.shape
     bits = np.ascontiguousarray(np.atleast_1d(bits)).reshape(shape or (1,))
-    if dtype == "bf16":
-        values = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
-    elif dtype == "f16":
-        values = bits.view(np.float16).astype(np.float64)
-    elif dtype in FLOATS:
-        with np.errstate(all="ignore"):
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        if dtype == "bf16":
+            values = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+        elif dtype == "f16":
+            values = bits.view(np.float16).astype(np.float64)
+        elif dtype in FLOATS:
             values = bits.view(STORAGE[dtype]).astype(np.float64)
-    else:
-        values = bits.view(STORAGE[dtype]).astype(np.int64)
+        else:
+            values = bits.view(STORAGE[dtype]).astype(np.int64)
     return values.reshape(shape)
 
 
