@@ -175,13 +175,13 @@ def zipf_indices(rng, total, rows):
 
 
 def forward_bytes(total, rows, dim, bags):
-    return lambda dtype, a: (total + bags) * dim * SIZE[dtype] + total * a["indices"].itemsize + bags * 4
+    return lambda dtype, a: (total + bags) * dim * SIZE[dtype] + (total + bags) * 4
 
 
 def backward_bytes(total, rows, dim, bags):
     def count(dtype, a):
         touched = np.unique(a["indices"]).size
-        return (rows + touched + bags) * dim * SIZE[dtype] + total * a["indices"].itemsize + bags * 4
+        return (rows + touched + bags) * dim * SIZE[dtype] + (total + bags) * 4
 
     return count
 
