@@ -1,0 +1,69 @@
+"""The demo, as a user starts it."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import baracuda as bk
+from baracuda import demo
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def run_demo(*options: str) -> subprocess.CompletedProcess:
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-m", "baracuda.demo", *options]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def shares(output: str) -> tuple[float, float]:
+    """Accuracy, and that of the commonest label."""
+    found = re.search(r"held-out accuracy: ([\d.]+) \(always the commonest label: ([\d.]+)\)", output)
+    assert found, output
+    return float(found[1]), float(found[2])
+
+
+def test_learns_to_tell_the_packages_apart(library):
+    result = run_demo("--epochs", "3", "--backend", library.backend)
+    assert result.returncode == 0, result.stdout + result.stderr
+    accuracy, majority = shares(result.stdout)
+    assert accuracy > 2 * majority
+    assert "gradient check: passed" in result.stdout
+    assert ("CUDA, " if library.backend == "cuda" else "CPU, ") in result.stdout.splitlines()[0]
+    assert re.search(r"trained in [\d.]+ s: [\d,]+ texts/s, [\d,]+ indices/s", result.stdout)
+
+
+def test_the_same_seed_gives_the_same_result(library):
+    options = ("--epochs", "2", "--rows", "4096", "--backend", library.backend)
+    first, second = (shares(run_demo(*options).stdout) for _ in range(2))
+    assert first == second
+
+
+def test_both_backends_learn_the_same(library):
+    if library.backend == "cpu":
+        pytest.skip("needs a GPU")
+    options = ("--epochs", "2", "--backend")
+    here, there = (shares(run_demo(*options, backend).stdout) for backend in ("cuda", "cpu"))
+    assert here == pytest.approx(there, abs=0.01)  # some texts lie on an edge
+
+
+def test_a_model_that_learned_nothing_is_a_failure(library):
+    result = run_demo("--epochs", "0", "--backend", library.backend)
+    assert result.returncode == 1
+    assert result.stdout.rstrip().endswith("FAILED")
+
+
+def test_a_wrong_gradient_is_found(library, monkeypatch):
+    right = bk.upload
+
+    def upload(array, dtype=None, **options):
+        return right(array if dtype is not bk.f32 else array * (1 + 1e-3), dtype, **options)
+
+    assert max(demo.check_gradients(library).values()) < demo.GRADIENT_TOLERANCE
+    monkeypatch.setattr(bk, "upload", upload)
+    assert min(demo.check_gradients(library).values()) > demo.GRADIENT_TOLERANCE
