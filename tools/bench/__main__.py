@@ -6,26 +6,16 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import baracuda as bk
-from tools.bench import problems, problems_sparse, report
+from tools.bench import report, table
+from tools.bench.check import check
 from tools.bench.data import Data
 from tools.bench.host import host_costs
-from tools.bench.problems import Bench, Row
-from tools.bench.timing import Call, Events, Times, WallClock
-
-PROBLEMS: dict[str, Callable[[Bench], Iterator[Row]]] = {
-    "binary_lerp": problems.lerp,
-    "repeat": problems.repeat,
-    "alibi": problems.alibi,
-    "segment_sum_backward": problems_sparse.segment_sum_backward,
-    "segment_sum": problems_sparse.segment_sum,
-    "unsorted_segment_sum": problems_sparse.unsorted_segment_sum,
-    "embedding_bag": problems_sparse.embedding_bag,
-    "embedding_bag_backward": problems_sparse.embedding_bag_backward,
-}
+from tools.bench.peers import peers
+from tools.bench.table import Problem
+from tools.bench.timing import Call, Events, WallClock
 
 
 def main() -> int:
@@ -35,38 +25,44 @@ def main() -> int:
     library = bk.load(backend=options.backend) if options.backend else bk.default_library()
     torch = None if options.no_torch else import_torch(library.backend)
     on_gpu = library.backend == "cuda"
-    shift = (0 if on_gpu else 4) + (4 if options.quick else 0)
+    problems = "cuda" if on_gpu and not options.quick else "cpu"
     least, seconds = (5, 0.02) if options.quick else (20, options.seconds)
     stream = make_stream(torch) if on_gpu else 0
     data = Data(library, torch, stream)
     clock = Events(least, seconds, stream) if on_gpu else WallClock(least, seconds)
     facts = report.environment(data)
     say(f"{facts['device']}; {library.backend} library, commit {library.build_info.get('commit')}; ", end="")
-    say(f"torch {facts['torch']}, numpy {facts['numpy']}; sizes / {1 << shift}")
-    if on_gpu and not shift:
+    say(f"torch {facts['torch']}, numpy {facts['numpy']}")
+    if problems == "cuda":
         say(f"a run touches at least 256 MiB, the L2 holds {facts['l2_bytes'] >> 20} MiB: repeated runs read memory")
     rows: list[dict[str, Any]] = []
     start = time.perf_counter()
-    copies = measure_copy(data, clock, shift)
-    for name in PROBLEMS:
-        for dtype in options.dtypes.split(","):
-            if options.only in name:
-                rows += measure(Bench(data, bk.dtypes.as_element(dtype), shift), name, clock)
-    copies += measure_copy(data, clock, shift)
+    copies = measure_copy(data, clock, problems)
+    for row, bench in table.benches(problems, options.only):
+        rows += [measure(Problem(data, row, bench, t), clock) for t in bench.dtypes if t in options.dtypes.split(",")]
+    rows = [row for row in rows if row]
+    copies += measure_copy(data, clock, problems)
     ceiling = max(copy["bytes_per_second"] for copy in copies)
     for row in rows:
-        judge(row, rows, ceiling, on_gpu)
+        judge(row, rows, ceiling)
     host = host_costs(data)
-    document = {"environment": facts, "shift": shift, "ceiling": ceiling, "copies": copies, "rows": rows, "host": host}
+    document = {
+        "environment": facts,
+        "problems": problems,
+        "ceiling": ceiling,
+        "copies": copies,
+        "rows": rows,
+        "host": host,
+    }
     if options.json:
         report.write_json(options.json, document)
     for copy in copies:
         say(f"copy, {copy['how']}: {copy['bytes_per_second'] * 1e-9:.1f} GB/s read + written")
     say(f"measured in {time.perf_counter() - start:.0f} s")
-    say(f"\n{report.render_host(host)}\n\n{report.render(rows, on_gpu)}")
+    say(f"\n{report.render_host(host)}\n\n{report.render(rows)}")
     wrong = [row for row in rows if row["error"]]
     for row in wrong:
-        say(f"WRONG: {row['op']} {row['variant']} {row['dtype']}: {row['error']}")
+        say(f"WRONG: {row['name']} {row['dtype']}: {row['error']}")
     unmet = sum(row["met"] is False for row in rows)
     say(f"{len(rows)} rows, {len(wrong)} wrong, {unmet} short of their bound")
     return 1 if wrong else 0
@@ -75,7 +71,7 @@ def main() -> int:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
     parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
-    parser.add_argument("--quick", action="store_true", help="a 16th of the size, few repetitions")
+    parser.add_argument("--quick", action="store_true", help="small problems, few repetitions")
     parser.add_argument("--json", metavar="FILE", help="write the results there, too")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the problems whose name contains TEXT")
     parser.add_argument("--dtypes", default="f32,bf16", help="default: f32,bf16")
@@ -108,9 +104,9 @@ def make_stream(torch: Any) -> int:
     return int(stream)
 
 
-def measure_copy(data: Data, clock: Any, shift: int) -> list[dict[str, Any]]:
+def measure_copy(data: Data, clock: Any, problems: str) -> list[dict[str, Any]]:
     """Bytes read and written a second by the plainest copies there are."""
-    source, target = (data.normal((1 << (28 - shift),), bk.f32) for _ in range(2))
+    source, target = (data.normal((1 << (28 if problems == "cuda" else 24),), bk.f32) for _ in range(2))
     calls: list[tuple[str, Call]] = []
     if data.device == "cuda":
         from cuda.bindings import runtime
@@ -129,79 +125,47 @@ def measure_copy(data: Data, clock: Any, shift: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure(bench: Bench, name: str, clock: Any) -> Iterator[dict[str, Any]]:
-    known: dict[tuple[str, ...], tuple[str, Times] | None] = {}
-    for row in PROBLEMS[name](bench):
-        row.ours()
-        bk.synchronize(bench.data.stream, library=bench.data.library)
-        error = row.check()
-        candidates = row.torch if bench.on_gpu else row.torch + row.numpy
-        peers = working(bench, candidates, row)
-        if bench.on_gpu:
-            key = (row.op, peer_key(row.variant))
-            ours, *_ = clock.measure([row.ours]) if not error else [None]
-            if key not in known:
-                known[key] = (peers[0][0], clock.measure([peers[0][1]])[0]) if peers else None
-            peer = known[key]
-        else:
-            times = clock.measure([row.ours, *(call for _, call in peers)])
-            ours, named = times[0], list(zip((label for label, _ in peers), times[1:]))
-            ours = None if error else ours
-            peer = min(named, key=lambda item: item[1].median, default=None)
-        result = {
-            "op": row.op, "variant": row.variant, "dtype": bench.element.token, "bytes": row.nbytes,
-            "ours_us": vars(ours) if ours else None, "peer": peer[0] if peer else None,
-            "peer_us": vars(peer[1]) if peer else None, "bound": str(row.bound) if row.bound else None,
-            "bound_kind": row.bound.kind if row.bound else None, "bound_value": row.bound.value if row.bound else None,
-            "error": error,
-        }  # fmt: skip
-        say(f"  {row.op} {row.variant} {bench.element}: {f'{ours.median:.1f} us' if ours else error}")
-        yield result
+def measure(problem: Problem, clock: Any) -> dict[str, Any]:
+    """The line of the table; empty for a problem that another one already stands for."""
+    bench, dtype = problem.bench, problem.element.token
+    on_gpu = problem.data.device == "cuda"
+    if bench.workspace and problem.workspace is None:
+        return {}  # none is needed: the variant without a workspace is the same
+    ours = problem.launch()
+    ours()
+    bk.synchronize(problem.data.stream, library=problem.data.library)
+    error = check(problem)
+    others = peers(problem, on_gpu)
+    times = clock.measure([ours, *(call for _, call in others)])
+    named = [(name, time) for (name, _), time in zip(others, times[1:])]
+    peer = min(named, key=lambda item: item[1].median, default=None)
+    bounds = [bound for bound in bench.bounds if not bound.dtypes or dtype in bound.dtypes]
+    say(f"  {bench.name} {dtype}: {error or f'{times[0].median:.1f} us'}")
+    return {
+        "op": problem.op, "name": bench.name, "dtype": dtype, "bytes": problem.nbytes,
+        "workspace_bytes": problem.workspace.nbytes if problem.workspace else 0,
+        "ours_us": None if error else vars(times[0]), "peer": peer[0] if peer else None,
+        "peer_us": vars(peer[1]) if peer else None,
+        "bounds": [{"kind": bound.kind, "value": bound.value, "other": bound.other} for bound in bounds],
+        "error": error,
+    }  # fmt: skip
 
 
-def peer_key(variant: str) -> str:
-    """What is left of a variant without our choice of kernel: the peer does the same for both."""
-    for word in (" no workspace", ", no workspace", " workspace", " atomic"):
-        variant = variant.removesuffix(word)
-    return "" if variant in ("atomic", "workspace") else variant
-
-
-def working(bench: Bench, candidates: list[tuple[str, Call]], row: Row) -> list[tuple[str, Call]]:
-    """The candidates that run; some peers lack a dtype. On a GPU the first is enough."""
-    found = []
-    for label, call in candidates:
-        try:
-            call()
-            bk.synchronize(bench.data.stream, library=bench.data.library)
-        except (RuntimeError, NotImplementedError, TypeError) as error:
-            say(f"  {row.op} {row.variant} {bench.element}: no {label} ({str(error).splitlines()[0]})")
-            continue
-        found.append((label, call))
-        if bench.on_gpu:
-            break
-    return found
-
-
-def judge(row: dict[str, Any], rows: list[dict[str, Any]], ceiling: float, on_gpu: bool) -> None:
-    """Add the ratios, and whether the bound is met; on the CPU it is to be no slower than the best peer."""
+def judge(row: dict[str, Any], rows: list[dict[str, Any]], ceiling: float) -> None:
+    """Add the ratios, and whether every bound is met; None where one cannot be told."""
     ours = row["ours_us"]["median"] if row["ours_us"] else None
     row["times_peer"] = row["peer_us"]["median"] / ours if ours and row["peer_us"] else None
     row["of_copy"] = row["bytes"] / (ours * 1e-6) / ceiling if ours else None
-    row["met"] = None
-    value = row["bound_value"]
-    if not on_gpu:
-        row["bound"], row["bound_kind"], row["bound_value"] = "1 x best peer", "peer", 1.0
-        row["met"] = None if row["times_peer"] is None else row["times_peer"] >= 1.0
-    elif ours is None:
-        row["met"] = False
-    elif row["bound_kind"] == "copy":
-        row["met"] = row["of_copy"] >= value
-    elif row["bound_kind"] == "torch" and row["times_peer"] is not None:
-        row["met"] = row["times_peer"] >= value
-    elif row["bound_kind"] == "even":
-        reference = (row["op"], "even", row["dtype"])
-        even = next(other["ours_us"] for other in rows if (other["op"], other["variant"], other["dtype"]) == reference)
-        row["met"] = ours <= value * even["median"] if even else None
+    verdicts = []
+    for bound in row["bounds"]:
+        if bound["kind"] == "times":
+            same = (r["ours_us"] for r in rows if (r["name"], r["dtype"]) == (bound["other"], row["dtype"]))
+            other = next(same, None)
+            verdicts.append(ours <= bound["value"] * other["median"] if ours and other else None)
+        else:
+            reached = row["of_copy" if bound["kind"] == "copy" else "times_peer"]
+            verdicts.append(None if reached is None else reached >= bound["value"])
+    row["met"] = False if False in verdicts else None if None in verdicts or not verdicts else True
 
 
 def say(text: str, end: str = "\n") -> None:

@@ -58,12 +58,6 @@ class Data:
             return self._of_torch(host.to(self.device) if self.device == "cuda" else host)
         return self._of_view(bk.upload(values, element, library=self.library))
 
-    def zipf(self, count: int, rows: int) -> np.ndarray[Any, Any]:
-        """Row numbers with frequency 1 / rank, the ranks scattered over the rows."""
-        weight = np.cumsum(1.0 / np.arange(1, rows + 1))
-        ranks = np.searchsorted(weight, self.rng.random(count) * weight[-1])
-        return self.rng.permutation(rows)[np.minimum(ranks, rows - 1)]
-
     def rows(self, buffer: Buffer, index: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Rows of the buffer seen as [-1, last extent], in float64."""
         width = buffer.view.shape[-1] if buffer.view.rank > 1 else 1

@@ -57,20 +57,24 @@ def _processor() -> str:
     return next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), platform.machine())
 
 
-def render(rows: Sequence[dict[str, Any]], on_gpu: bool) -> str:
+def render(rows: Sequence[dict[str, Any]]) -> str:
     """The table; times in microseconds."""
-    head = ["op", "variant", "dtype", "p20", "median", "p80", "peer", "peer us", "x peer"]
-    head += ["of copy", "bound", "met"] if on_gpu else ["met"]
+    head = ["problem", "dtype", "p20", "median", "p80", "peer", "peer us", "x peer", "of copy", "bound", "met"]
     body = []
     for row in rows:
         ours, peer = row["ours_us"], row["peer_us"]
-        cells = [row["op"], row["variant"], row["dtype"]]
+        cells = [row["name"], row["dtype"]]
         cells += [f"{v:.1f}" for v in (ours["p20"], ours["median"], ours["p80"])] if ours else ["WRONG", "-", "-"]
         cells += [row["peer"] or "-", f"{peer['median']:.1f}" if peer else "-", _number(row["times_peer"])]
-        if on_gpu:
-            cells += [_number(row["of_copy"]), row["bound"] or "-"]
-        body.append([*cells, _MET[row["met"]]])
+        cells += [_number(row["of_copy"]), ", ".join(map(_bound, row["bounds"])) or "-", _MET[row["met"]]]
+        body.append(cells)
     return table(head, body)
+
+
+def _bound(bound: dict[str, Any]) -> str:
+    value = f"{bound['value']:g}"
+    kinds = {"copy": f"{value} of copy", "peer": f"{value} x peer", "times": f"{value} x the time of {bound['other']}"}
+    return kinds[bound["kind"]]
 
 
 def render_host(rows: Sequence[dict[str, Any]]) -> str:
@@ -85,7 +89,7 @@ def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     lines = [list(head), *map(list, body)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     lines.insert(1, ["-" * width for width in widths])
-    words = {"op", "variant", "dtype", "peer", "bound", "16 elements"}
+    words = {"problem", "dtype", "peer", "bound", "16 elements"}
     return "\n".join(
         "  ".join(c.ljust(w) if h in words else c.rjust(w) for h, c, w in zip(head, line, widths)).rstrip()
         for line in lines
