@@ -31,7 +31,8 @@ def environment(data: Data) -> dict[str, Any]:
         from cuda.bindings import runtime
 
         properties = runtime.cudaGetDeviceProperties(0)[1]
-        facts["device"] = properties.name.split(b"\0")[0].decode()
+        name = properties.name.decode() if isinstance(properties.name, bytes) else properties.name
+        facts["device"] = name.rstrip("\0")
         facts["l2_bytes"] = properties.l2CacheSize
         facts["driver"] = runtime.cudaDriverGetVersion()[1]
         facts["driver_release"] = _driver_release()
