@@ -27,13 +27,17 @@ PY := $(VENV)/bin/python
 VENV_READY := $(VENV)/.ready
 endif
 
-# nvcc from PATH, else from the wheels in the environment (`make nvcc` puts them there), else none.
+# nvcc from PATH, else from the wheels that `make nvcc` puts into the environment.
 NVCC := $(shell command -v nvcc 2>/dev/null)
 ifeq ($(NVCC),)
 NVCC_ROOT := $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/nvidia/cu13))
 NVCC := $(wildcard $(NVCC_ROOT)/bin/nvcc)
 NVCC_LINK := $(if $(NVCC),-L$(NVCC_ROOT)/lib)
 endif
+NVCC_WHEELS := nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.* nvidia-cuda-cccl==13.0.*
+
+# demo, test and bench want the CUDA library only where a device can run it.
+HAS_GPU := $(wildcard /dev/nvidia0)
 
 WARNINGS := -Wall -Wextra
 INCLUDES := -Iinclude -Inative -I$(GEN)
@@ -46,18 +50,39 @@ CUDA_FLAGS := -std=c++17 -O3 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-W
 LINK_FLAGS := -shared -Wl,-soname,$(SONAME) -Wl,--version-script=native/version_script.map -Wl,--no-undefined
 
 comma := ,
-quote_list = $(subst $(eval) ,$(comma) ,$(patsubst %,\"sm_%\",$(1)))
+# A JSON list in a C++ raw string: a macro of it would not survive nvcc's handling of quotes.
+ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda gen abi check-abi demo test bench san lint format install wheel clean help nvcc venv FORCE
-.SECONDARY:
+.PHONY: all cpu cuda maybe-cuda gen abi check-abi demo test bench san lint format install wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
-all: cpu $(if $(NVCC),cuda,no-cuda) ## both libraries; the CPU library alone without a CUDA compiler
-.PHONY: no-cuda
-no-cuda:
-	@echo "No nvcc on PATH nor in $(VENV): built the CPU library only. 'make nvcc' installs one."
+all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
+
+maybe-cuda:
+ifneq ($(NVCC),)
+	@$(MAKE) --no-print-directory cuda
+else ifneq ($(strip $(VENV)),)
+	@if $(MAKE) --no-print-directory nvcc; then $(MAKE) --no-print-directory cuda; \
+	else echo "No nvcc on PATH, and none could be installed into $(VENV): built the CPU library only."; fi
+else
+	@echo "No nvcc on PATH: built the CPU library only."
+endif
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@echo "  variables: CUDA_ARCHS='$(CUDA_ARCHS)' PREFIX=$(PREFIX) VENV=$(VENV) (empty: use PYTHON=$(PYTHON) as it is) JOBS=$(JOBS)"
+
+# --- Python ----------------------------------------------------------------------------------------------------------
+
+$(VENV)/.ready: tools/requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt
+	@touch $@
+
+nvcc: $(VENV_READY) ## a CUDA compiler from PyPI, into the environment
+	$(PY) -m pip install --quiet --disable-pip-version-check $(NVCC_WHEELS)
 
 # --- Generated -------------------------------------------------------------------------------------------------------
 
@@ -72,13 +97,13 @@ gen: $(GEN)/.stamp baracuda/_oplist.py baracuda/_ffi.py
 baracuda/_oplist.py: $(GENERATORS)
 	$(PYTHON) tools/gen_abi.py oplist $@ && touch $@
 
-baracuda/_ffi.py: $(HEADER) tools/gen_ffi.py $(VENV_READY)
+baracuda/_ffi.py: $(HEADER) tools/gen_ffi.py | $(VENV_READY)
 	$(PY) tools/gen_ffi.py $@ && touch $@
 
 abi: ## rewrite the public header from the op tables
 	$(PYTHON) tools/gen_abi.py header
 
-check-abi: cpu $(if $(NVCC),cuda) ## header = op tables = symbols of the libraries
+check-abi: cpu ## header = op tables = symbols of the libraries
 	$(PYTHON) tools/gen_abi.py header --check
 	$(PYTHON) tools/check_abi.py $(HEADER) $(wildcard $(BUILD)/*/libbaracuda_kernels.so)
 
@@ -109,7 +134,8 @@ $(BUILD)/cpu/obj/gen/%.o: $(GEN)/%.cu Makefile
 
 $(BUILD)/cpu/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(GEN)/.stamp Makefile
 	@mkdir -p $(@D)
-	$(CXX) $(CPU_FLAGS) $(CXXFLAGS) $(INFO) -DBK_BACKEND='"cpu"' -DBK_ARCH_LIST= -MMD -MP -c $< -o $@
+	@$(call ARCHS_INC,) > $(BUILD)/cpu/archs.inc
+	$(CXX) $(CPU_FLAGS) $(CXXFLAGS) $(INFO) -I$(BUILD)/cpu -DBK_BACKEND='"cpu"' -MMD -MP -c $< -o $@
 
 $(BUILD)/cpu/libbaracuda_kernels.so: $(CPU_OBJECTS) native/version_script.map
 	$(CXX) $(LINK_FLAGS) -fopenmp $(SAN_LINK) -o $@ $(CPU_OBJECTS)
@@ -128,9 +154,63 @@ $(BUILD)/cuda/obj/%.o: native/%.cu Makefile $(BUILD)/cuda/archs.txt
 
 $(BUILD)/cuda/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(GEN)/.stamp Makefile $(BUILD)/cuda/archs.txt
 	@mkdir -p $(@D)
-	$(NVCC) $(CUDA_FLAGS) -x cu $(INFO) -DBK_BACKEND='"cuda"' -DBK_ARCH_LIST='$(call quote_list,$(CUDA_ARCHS))' -MMD -MP -c $< -o $@
+	@$(call ARCHS_INC,$(subst $() ,$(comma) ,$(patsubst %,"sm_%",$(strip $(CUDA_ARCHS))))) > $(BUILD)/cuda/archs.inc
+	$(NVCC) $(CUDA_FLAGS) -x cu $(INFO) -I$(BUILD)/cuda -DBK_BACKEND='"cuda"' -MMD -MP -c $< -o $@
 
 $(BUILD)/cuda/libbaracuda_kernels.so: $(CUDA_OBJECTS) native/version_script.map
 	$(NVCC) $(NVCC_LINK) --cudart=static -Xcompiler=-fPIC $(foreach f,$(LINK_FLAGS),$(if $(filter -shared,$f),-shared,-Xlinker $(subst -Wl$(comma),,$f))) -o $@ $(CUDA_OBJECTS)
 
 -include $(CPU_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d)
+
+# --- Use -------------------------------------------------------------------------------------------------------------
+
+LIBRARIES := cpu $(if $(HAS_GPU),maybe-cuda)
+
+demo: $(LIBRARIES) gen ## train a text classifier with the kernels
+	$(PY) -m baracuda.demo $(DEMO_ARGS)
+
+test: $(LIBRARIES) gen ## the whole test suite, on the GPU if there is one
+	$(PY) -m pytest tests $(TEST_ARGS)
+
+bench: $(LIBRARIES) gen ## speed against a device copy and PyTorch; BENCH_ARGS=--help
+	$(PY) -m tools.bench $(BENCH_ARGS)
+
+SANITIZE := -fsanitize=address,undefined
+san: gen ## the test suite on the CPU library under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory cpu BUILD=$(BUILD)/san SAN_LINK="$(SANITIZE)" \
+	    CXXFLAGS="-O1 -g $(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -DBK_ONE_ISA"
+	LD_PRELOAD="$(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libubsan.so)" \
+	    ASAN_OPTIONS=detect_leaks=0 BARACUDA_LIB=$(BUILD)/san/cpu/libbaracuda_kernels.so $(PY) -m pytest tests $(TEST_ARGS)
+
+CXX_FILES := $(wildcard native/*/*.h native/*/*.cuh native/*/*.cu native/*/*.cpp tests/c_abi/*)
+lint: $(VENV_READY) ## ruff and clang-format
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m clang_format --dry-run -Werror $(CXX_FILES) 2>/dev/null || $(VENV)/bin/clang-format --dry-run -Werror $(CXX_FILES)
+
+format: $(VENV_READY) ## apply ruff and clang-format
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+	$(VENV)/bin/clang-format -i $(CXX_FILES)
+
+BACKEND ?= $(if $(wildcard $(BUILD)/cuda/libbaracuda_kernels.so),cuda,cpu)
+DEST := $(DESTDIR)$(PREFIX)
+install: cpu ## header, library and pkg-config file under PREFIX; BACKEND=cpu or cuda
+	install -d $(DEST)/include $(DEST)/lib/pkgconfig
+	install -m 644 $(HEADER) $(DEST)/include/
+	install -m 755 $(BUILD)/$(BACKEND)/libbaracuda_kernels.so $(DEST)/lib/$(SONAME)
+	ln -sf $(SONAME) $(DEST)/lib/libbaracuda_kernels.so
+	printf 'prefix=%s\nName: baracuda_kernels\nDescription: Machine-learning kernels behind a C ABI\nVersion: %s\nCflags: -I$${prefix}/include\nLibs: -L$${prefix}/lib -lbaracuda_kernels\n' \
+	    '$(PREFIX)' '$(VERSION)' > $(DEST)/lib/pkgconfig/baracuda_kernels.pc
+
+wheel: cpu gen ## a binary wheel in dist/, with every library built so far
+	@rm -rf baracuda/libs build/lib build/bdist.*
+	@for backend in cpu cuda; do \
+	    if test -f $(BUILD)/$$backend/libbaracuda_kernels.so; then \
+	        install -D -m 755 $(BUILD)/$$backend/libbaracuda_kernels.so baracuda/libs/$$backend/libbaracuda_kernels.so; fi; done
+	$(PY) -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir dist \
+	    --config-settings=--build-option=--plat-name=linux_$(shell uname -m)
+	@rm -rf baracuda/libs && ls dist
+
+clean: ## everything that was built; not the environment
+	rm -rf $(BUILD) dist baracuda/libs baracuda/_ffi.py baracuda/_oplist.py

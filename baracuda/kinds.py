@@ -38,7 +38,7 @@ class OpCategory(IntEnum):
 
 
 _CATEGORY_TOKENS = tuple(
-    "gem une bin ter gat red scn nrm sft cnv pol att idx emb shp srt qnt rnd los seg img fft lin moe".split()
+    "gem une bin ter gat red scn nrm sft cnv pol att idx emb shp srt qnt rnd los seg img fft lin moe".split(" ")
 )
 
 

@@ -53,7 +53,7 @@ enum baracuda_status {
 BARACUDA_API int32_t baracuda_kernels_abi_version(void);
 /* 16 hexadecimal digits over all prototypes: equal hashes, equal ABI. */
 BARACUDA_API const char* baracuda_kernels_abi_hash(void);
-/* JSON object: backend ("cpu" or "cuda"), version, commit, compiler, archs (list of strings). */
+/* JSON object: backend ("cpu" or "cuda"), version, commit, compiler, archs (list of "sm_<number>"). */
 BARACUDA_API const char* baracuda_kernels_build_info(void);
 /* "invalid problem" for 2; "unknown status" for a code that is none. */
 BARACUDA_API const char* baracuda_kernels_status_name(int32_t status);
@@ -217,7 +217,8 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_bf16_can_implement(in
 /*
  * embedding_bag_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * dweight[indices[k]] += dout[b] / (mode 1: number of indices kept in bag b). The caller zeroes dweight. Without a
- * workspace by atomics, each addition to a 16-bit dweight rounded; with one, offsets must be non-decreasing.
+ * workspace by atomics, each addition to a 16-bit dweight rounded, f32 subnormals flushed on a GPU; with one,
+ * offsets must be non-decreasing.
  *   in    dout: T [num_bags, embedding_dim]
  *   in    indices: I [total_indices]
  *   in    offsets: i32 [num_bags]
@@ -314,7 +315,8 @@ BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_can_imple
 
 /*
  * unsorted_segment_sum{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * segment_sum with ids in any order. Without a workspace by atomics, each addition of a 16-bit sum rounded.
+ * segment_sum with ids in any order. Without a workspace by atomics, each addition of a 16-bit sum rounded; on a
+ * GPU they flush f32 subnormals.
  *   in    input: T [n, d], may be NULL
  *   in    segment_ids: I [n], may be NULL
  *   out   output: T [num_segments, d], may be NULL

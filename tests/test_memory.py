@@ -6,6 +6,7 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
+from naming import describe
 
 import baracuda as bk
 from baracuda import dtypes, memory
@@ -34,7 +35,7 @@ def test_empty_and_zeros():
     assert bk.empty((0, 3)).numel == 0
 
 
-@pytest.mark.parametrize("shape", ["3", -1, (2, -1), (1.5,), None], ids=repr)
+@pytest.mark.parametrize("shape", ["3", -1, (2, -1), (1.5,), None], ids=describe)
 def test_bad_shapes(shape):
     with pytest.raises(bk.InvalidProblemError):
         bk.empty(shape)
@@ -106,7 +107,7 @@ def test_clear():
     bk.clear(bk.empty((0,)))
 
 
-@pytest.mark.parametrize("stream", ["x", True, -1, object()], ids=repr)
+@pytest.mark.parametrize("stream", ["x", True, -1, object()], ids=describe)
 def test_streams_are_checked(stream):
     view = bk.zeros((3,))
     for call in (lambda: bk.synchronize(stream), lambda: bk.download(view, stream=stream),

@@ -9,6 +9,7 @@ import weakref
 import numpy as np
 import pytest
 from fakes import LERP, SUM, FakeLibrary, addresses, backward_args, backward_plan, bag_args, bag_descriptor, lerp_plan
+from naming import describe
 
 import baracuda as bk
 
@@ -174,7 +175,7 @@ def test_empty_problems_are_well_formed(name):
 
 
 @pytest.mark.parametrize("field", ["num_embeddings", "embedding_dim", "num_bags", "total_indices"])
-@pytest.mark.parametrize("value", [-1, 2**31, 2**70, "4", 4.0, True, None, np.float32(4), [4]], ids=repr)
+@pytest.mark.parametrize("value", [-1, 2**31, 2**70, "4", 4.0, True, None, np.float32(4), [4]], ids=describe)
 def test_bad_extents(field, value):
     with pytest.raises(bk.InvalidProblemError, match=f"embedding_bag: {field} is ") as caught:
         bk.EmbeddingBagPlan.select(None, bag_descriptor(**{field: value}))
@@ -198,7 +199,7 @@ def test_bad_extents(field, value):
         ("element", bk.s4, bk.UnsupportedError),
         ("element", bk.f32_strict, bk.UnsupportedError),
     ],
-    ids=repr,
+    ids=describe,
 )
 def test_bad_fields(field, value, error):
     with pytest.raises(error, match=f"embedding_bag: {field} is "):
@@ -242,7 +243,7 @@ def test_bad_repeats(shape, repeats, error):
         bk.RepeatPlan.select(None, bk.RepeatDescriptor(shape, repeats, element=bk.f32))
 
 
-@pytest.mark.parametrize("params", ["0.5", None, (), (1, 2), True, ("a",), 1j, 10**400, b"1"], ids=repr)
+@pytest.mark.parametrize("params", ["0.5", None, (), (1, 2), True, ("a",), 1j, 10**400, b"1"], ids=describe)
 def test_bad_params(params):
     with pytest.raises(bk.InvalidProblemError, match="binary_lerp: params"):
         lerp_plan((3,), weight=params)
@@ -259,7 +260,7 @@ def test_unsupported_kind():
             bk.BinaryParamPlan.select(None, bk.BinaryParamDescriptor(kind, (3,), 0.5, element=bk.f32))
 
 
-@pytest.mark.parametrize("descriptor", [None, "x", bk.AlibiDescriptor(1, 1, 1, 1, element=bk.f32)], ids=repr)
+@pytest.mark.parametrize("descriptor", [None, "x", bk.AlibiDescriptor(1, 1, 1, 1, element=bk.f32)], ids=describe)
 def test_wrong_descriptor(descriptor):
     with pytest.raises(bk.InvalidProblemError, match="EmbeddingBagPlan: descriptor is of type"):
         bk.EmbeddingBagPlan.select(None, descriptor)
@@ -271,7 +272,7 @@ def test_wrong_descriptor(descriptor):
         "fast", 5, bk.PlanPreference(max_workspace_bytes=-1), bk.PlanPreference(max_workspace_bytes="1"),
         bk.PlanPreference(deterministic=1), bk.PlanPreference(prefer_backend="cublas"),
     ],
-    ids=repr,
+    ids=describe,
 )  # fmt: skip
 def test_wrong_preference(preference):
     with pytest.raises(bk.InvalidProblemError, match="preference"):

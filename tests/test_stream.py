@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from naming import describe
 
 import baracuda as bk
 
@@ -66,7 +67,7 @@ def test_cuda_bindings_streams(module, name):
         Protocol((0, True)), Protocol(None), Protocol(RuntimeError("closed")), Protocol, TorchLike("7"), TorchLike(1.5),
         TorchLike(-1), TorchLike(float("inf")),
     ],
-    ids=repr,
+    ids=describe,
 )  # fmt: skip
 def test_others_are_refused(stream):
     with pytest.raises(bk.InvalidProblemError, match="stream is") as caught:

@@ -6,6 +6,7 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
+from naming import describe
 
 import baracuda as bk
 from baracuda.dtypes import as_element, bf16_from_f32, f32_from_bf16, from_dlpack, from_typestr
@@ -93,7 +94,7 @@ def test_contiguous_is_exact_dense_is_not():
         {"strides": (1,)}, {"strides": (1, "1")}, {"strides": (2**63, 1)}, {"length": -1}, {"length": 1.5},
         {"offset": -1}, {"device": "tpu"}, {"dtype": 7}, {"dtype": None},
     ],
-    ids=repr,
+    ids=describe,
 )  # fmt: skip
 def test_malformed(arguments):
     with pytest.raises(bk.InvalidProblemError):
@@ -147,7 +148,7 @@ def test_cuda_array_interface():
         {"data": None}, {"data": (1,)}, {"data": ("a", False)}, {"shape": None}, {"shape": (-1,)}, {"typestr": None},
         {"typestr": "??"}, {"strides": 5}, {"strides": (8,)}, {"strides": ("a", "b")},
     ],
-    ids=repr,
+    ids=describe,
 )  # fmt: skip
 def test_malformed_interface(changes):
     with pytest.raises(bk.InvalidProblemError):
@@ -211,7 +212,7 @@ def test_dlpack_failures():
         bk.tensor(Refusing(np.zeros(3)), "x")
 
 
-@pytest.mark.parametrize("obj", [None, 5, "x", [1.0], object(), b"x", memoryview(b"x")], ids=repr)
+@pytest.mark.parametrize("obj", [None, 5, "x", [1.0], object(), b"x", memoryview(b"x")], ids=describe)
 def test_not_viewable(obj):
     with pytest.raises(bk.InvalidProblemError, match="x is of type"):
         bk.tensor(obj, "x")

@@ -18,7 +18,7 @@ import re
 import sys
 import textwrap
 
-from abi_table import PREFIX, ROOT, Row, TableError, read_all
+from abi_table import ROOT, Row, TableError, read_all
 
 HEADER = ROOT / "include" / "baracuda_kernels.h"
 PROLOGUE = ROOT / "native" / "core" / "prologue.h"
@@ -91,17 +91,17 @@ def abi_hash(header: str) -> str:
 def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
     """The functions of one instance. Every field and pointer type of the template is held against the row."""
     template = row.template
-    for slot, dtype in slots.items():
+    for slot in slots:
         template = template.replace(f"{{{slot}}}", next(p for p in row.params if p.dtype == slot).element(slots))
     problem = row.problem
     (_, run, run_params), (_, check, check_params), *sized = row.prototypes(op)
     ns = f"op_{op}"
     out = [f"namespace {ns} {{", f"using Op = bk::{template};"]
-    out += [
-        f'static_assert(std::is_same<decltype(Op::{p.name}), {p.field_type()}>::value, "{op}: {p.name}");' for p in problem
-    ]
+    for p in problem:
+        out.append(f'static_assert(std::is_same<decltype(Op::{p.name}), {p.field_type()}>::value, "{op}: {p.name}");')
     bindings = ", ".join(f"field{i}" for i in range(len(problem)))
-    out.append(f"[[maybe_unused]] void has_no_other_field(const Op& op) {{ [[maybe_unused]] auto& [{bindings}] = op; }}")
+    out.append("[[maybe_unused]] void has_no_other_field(const Op& op) {")
+    out.append(f"    [[maybe_unused]] auto& [{bindings}] = op;\n}}")
     types = "".join(f"{p.pointer_type(slots)}, " for p in row.pointers)
     out.append(f"constexpr bk::Status (Op::*kRun)({types}const bk::Launch&) const = &Op::run;")
     out.append(f"}}  // namespace {ns}")
@@ -178,7 +178,7 @@ def write_glue(rows: list[Row], out: pathlib.Path) -> None:
 
 
 def oplist_text(rows: list[Row]) -> str:
-    lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', "", "# fmt: off", "OPS = ("]
+    lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', "", "OPS = ("]
     for row in rows:
         for op, slots in row.instances():
             entry = {
@@ -208,7 +208,7 @@ def main() -> int:
     elif not args.check:
         write_if_changed(HEADER, header_text(rows))
     elif not HEADER.exists() or HEADER.read_text() != header_text(rows):
-        print("include/baracuda_kernels.h does not follow from the op tables: run `make abi` and commit it", file=sys.stderr)
+        print(f"{HEADER.name} does not follow from the op tables: run `make abi` and commit it", file=sys.stderr)
         return 1
     return 0
 

@@ -133,13 +133,13 @@ size_t alibi_backward_workspace(const ScoreShape& s) {
 template <bool kCopy, int N, class T, class Index>
 Status launch_slopes(const Launch& launch, const ScoreShape& s, const T* dy, T* da, T* dslope, double* partials) {
     const int64_t plane = int64_t{s.q_len} * s.k_len;
-    const SlopeWalk<Index> walk{FastDiv<Index>(plane / N), FastDiv<Index>(s.k_len), s.batch * (plane / N), plane, s.heads * plane,
-                                s.k_len};
+    const SlopeWalk<Index> walk{
+        FastDiv<Index>(plane / N), FastDiv<Index>(s.k_len), s.batch * (plane / N), plane, s.heads * plane, s.k_len};
     const unsigned heads = static_cast<unsigned>(s.heads);
     if (partials != nullptr) {
         const unsigned splits = static_cast<unsigned>(slope_splits(s));
-        BK_TRY(launch_kernel(launch, Grid{dim3(splits, heads), dim3(kSlopeThreads)}, slope_partials_kernel<kCopy, N, T, Index>, dy,
-                             da, walk, partials));
+        BK_TRY(launch_kernel(launch, Grid{dim3(splits, heads), dim3(kSlopeThreads)}, slope_partials_kernel<kCopy, N, T, Index>,
+                             dy, da, walk, partials));
         return launch_kernel(launch, Grid{dim3(heads), dim3(kSlopeThreads)}, slope_join_kernel<T>, partials, dslope,
                              static_cast<int32_t>(splits));
     }
@@ -160,7 +160,12 @@ Status dispatch_slopes(const Launch& launch, const ScoreShape& s, const T* dy, T
 
 template <class T>
 Status alibi_backward(const Launch& launch, const ScoreShape& s, const T* dy, T* da, T* dslope) {
-    if (dslope == nullptr) return da == dy ? Status::kOk : pointwise(launch, s.count(), CopyFunctor{}, outputs(da), inputs(dy));
+    if (dslope == nullptr) {
+        if (da == dy) return Status::kOk;
+        using Bits = bits_t<T>;
+        return pointwise(launch, s.count(), CopyFunctor{}, outputs(reinterpret_cast<Bits*>(da)),
+                         inputs(reinterpret_cast<const Bits*>(dy)));
+    }
     if (s.heads > kMaxGridY) return fail(Status::kUnsupported, "heads is %d, must be <= %lld", s.heads, (long long)kMaxGridY);
     bool found = false;
     BK_TRY(find_workspace(launch, alibi_backward_workspace<T>(s), &found));

@@ -43,6 +43,12 @@ inline Status require_non_negative(std::initializer_list<NamedExtent> extents) {
     return Status::kOk;
 }
 
+// Two outputs may not be one.
+inline Status require_different(const char* a_name, const void* a, const char* b_name, const void* b) {
+    if (a == b) return fail(Status::kInvalidProblem, "%s and %s are both %p", a_name, b_name, a);
+    return Status::kOk;
+}
+
 // A product of extents that may not pass 2^63 - 1.
 inline Status require_addressable(const char* what, std::initializer_list<int64_t> extents) {
     int64_t product = 1;
@@ -55,8 +61,7 @@ inline Status require_addressable(const char* what, std::initializer_list<int64_
 }
 
 inline Status require_rank(int32_t rank) {
-    if (rank < 0 || rank > kMaxRank)
-        return fail(Status::kInvalidProblem, "rank is %d, must be in [0, %d]", rank, kMaxRank);
+    if (rank < 0 || rank > kMaxRank) return fail(Status::kInvalidProblem, "rank is %d, must be in [0, %d]", rank, kMaxRank);
     return Status::kOk;
 }
 

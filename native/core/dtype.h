@@ -34,6 +34,28 @@ struct ComputeType<bf16> {
 template <class T>
 using compute_t = typename ComputeType<T>::type;
 
+// Unsigned integer of the size of T, for operations that move elements without looking at them.
+template <int Bytes>
+struct BitsOfSize;
+template <>
+struct BitsOfSize<1> {
+    using type = uint8_t;
+};
+template <>
+struct BitsOfSize<2> {
+    using type = uint16_t;
+};
+template <>
+struct BitsOfSize<4> {
+    using type = uint32_t;
+};
+template <>
+struct BitsOfSize<8> {
+    using type = uint64_t;
+};
+template <class T>
+using bits_t = typename BitsOfSize<sizeof(T)>::type;
+
 template <class To, class From>
 BK_HD To bit_cast(From from) {
     static_assert(sizeof(To) == sizeof(From), "bit_cast needs equal sizes");

@@ -40,11 +40,12 @@ Status launch_gather(const Launch& launch, const GatherShape& shape, const T* x,
     constexpr int unroll = 4;
     const int64_t per_row = shape.columns / N, pieces = shape.rows * per_row;
     const int64_t blocks = ceil_div<int64_t>(pieces, kGatherThreads * unroll);
-    if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld elements are too many for one launch", (long long)(pieces * N));
+    if (blocks > kMaxGridX)
+        return fail(Status::kUnsupported, "%lld elements are too many for one launch", (long long)(pieces * N));
     const Grid grid{dim3(static_cast<unsigned>(blocks)), dim3(kGatherThreads)};
     if (pieces + kGatherThreads * unroll < int64_t{1} << 31)
-        return launch_kernel(launch, grid, gather_rows_kernel<N, unroll, T, I, uint32_t>, x, index, y, FastDiv<uint32_t>(per_row),
-                             pieces, shape.source_rows);
+        return launch_kernel(launch, grid, gather_rows_kernel<N, unroll, T, I, uint32_t>, x, index, y,
+                             FastDiv<uint32_t>(per_row), pieces, shape.source_rows);
     return launch_kernel(launch, grid, gather_rows_kernel<N, unroll, T, I, uint64_t>, x, index, y, FastDiv<uint64_t>(per_row),
                          pieces, shape.source_rows);
 }

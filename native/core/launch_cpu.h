@@ -26,8 +26,8 @@ __attribute__((flatten)) void run_range(const Body& body, int64_t begin, int64_t
 
 #if BK_ISA_DISPATCH
 template <class Body>
-__attribute__((flatten, target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi2,prefer-vector-width=512")))
-void run_range_avx512(const Body& body, int64_t begin, int64_t end) {
+__attribute__((flatten, target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi2,prefer-vector-width=512"))) void
+run_range_avx512(const Body& body, int64_t begin, int64_t end) {
     body(begin, end);
 }
 

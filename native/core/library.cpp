@@ -20,16 +20,19 @@ constexpr int64_t kSymbolCount = static_cast<int64_t>(sizeof(kSymbols) / sizeof(
 #define BK_STRING_OF(x) #x
 #define BK_STRING(x) BK_STRING_OF(x)
 #if defined(__CUDACC__)
-#define BK_COMPILER "nvcc " BK_STRING(__CUDACC_VER_MAJOR__) "." BK_STRING(__CUDACC_VER_MINOR__) "." BK_STRING(__CUDACC_VER_BUILD__)
+#define BK_COMPILER \
+    "nvcc " BK_STRING(__CUDACC_VER_MAJOR__) "." BK_STRING(__CUDACC_VER_MINOR__) "." BK_STRING(__CUDACC_VER_BUILD__)
 #elif defined(__clang__)
 #define BK_COMPILER "clang " __clang_version__
 #else
 #define BK_COMPILER "g++ " __VERSION__
 #endif
 
-constexpr const char kBuildInfo[] =
-    "{\"backend\": \"" BK_BACKEND "\", \"version\": \"" BK_VERSION "\", \"commit\": \"" BK_COMMIT
-    "\", \"compiler\": \"" BK_COMPILER "\", \"archs\": [" BK_ARCH_LIST "]}";
+constexpr const char kBuildInfo[] = "{\"backend\": \"" BK_BACKEND "\", \"version\": \"" BK_VERSION
+                                    "\", \"commit\": \"" BK_COMMIT "\", \"compiler\": \"" BK_COMPILER
+                                    "\", \"archs\": "
+#include "archs.inc"
+                                    "}";
 
 }  // namespace
 

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "core/layout.h"
 #include "core/launch.h"
+#include "core/layout.h"
 #include "core/pack.h"
 #include "core/vec.h"
 
@@ -100,8 +100,7 @@ BK_HD void compute(const Fn& fn, int64_t element, const Pack<Vec<In, N>...>& x, 
 #if BK_ON_GPU
 #pragma unroll
 #endif
-        for (int lane = 0; lane < N; ++lane)
-            put(y, lane, piece_at(fn, element + lane, 0)(0, widen(get<I>(x).lane[lane])...));
+        for (int lane = 0; lane < N; ++lane) put(y, lane, piece_at(fn, element + lane, 0)(0, widen(get<I>(x).lane[lane])...));
     }
 }
 

@@ -27,9 +27,8 @@ BK_HD void put_at(const Pack<T*...>& out, const int64_t* offset, const Pack<C...
 
 // Elements element, ..., element + count - 1, operand k stepping by kUnitSteps ? 1 : step[k].
 template <bool kUnitSteps, class Fn, class... Out, class... In, size_t... O, size_t... I>
-BK_HD void pointwise_row(const Fn& fn, int64_t element, int64_t count, const Pack<Out*...>& out,
-                         const Pack<const In*...>& in, const int64_t* step, std::index_sequence<O...>,
-                         std::index_sequence<I...>) {
+BK_HD void pointwise_row(const Fn& fn, int64_t element, int64_t count, const Pack<Out*...>& out, const Pack<const In*...>& in,
+                         const int64_t* step, std::index_sequence<O...>, std::index_sequence<I...>) {
     constexpr int kOut = sizeof...(Out);
     for (int64_t done = 0; done < count;) {
         const auto piece = piece_at(fn, element + done, 0);
@@ -50,8 +49,8 @@ void pointwise_flat(int64_t numel, const Fn& fn, const Pack<Out*...>& out, const
     constexpr int64_t bytes =
         (int64_t{0} + ... + static_cast<int64_t>(sizeof(Out))) + (int64_t{0} + ... + static_cast<int64_t>(sizeof(In)));
     parallel_ranges(numel, grain_for(bytes), [&](int64_t begin, int64_t end) {
-        pointwise_row<true>(fn, begin, end - begin, pack((get<O>(out) + begin)...), pack((get<I>(in) + begin)...), nullptr, outs,
-                            ins);
+        pointwise_row<true>(fn, begin, end - begin, pack((get<O>(out) + begin)...), pack((get<I>(in) + begin)...), nullptr,
+                            outs, ins);
     });
 }
 

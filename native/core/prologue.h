@@ -53,7 +53,7 @@ enum baracuda_status {
 BARACUDA_API int32_t baracuda_kernels_abi_version(void);
 /* 16 hexadecimal digits over all prototypes: equal hashes, equal ABI. */
 BARACUDA_API const char* baracuda_kernels_abi_hash(void);
-/* JSON object: backend ("cpu" or "cuda"), version, commit, compiler, archs (list of strings). */
+/* JSON object: backend ("cpu" or "cuda"), version, commit, compiler, archs (list of "sm_<number>"). */
 BARACUDA_API const char* baracuda_kernels_build_info(void);
 /* "invalid problem" for 2; "unknown status" for a code that is none. */
 BARACUDA_API const char* baracuda_kernels_status_name(int32_t status);

@@ -10,10 +10,10 @@
 namespace bk {
 
 struct RowGroups {
-    int lanes;           // vector width
-    int group;           // threads of a group, 1 to 32
-    int64_t tiles;       // groups side by side over the columns; grid.y
-    int64_t per_block;   // groups of a block along grid.x
+    int lanes;          // vector width
+    int group;          // threads of a group, 1 to 32
+    int64_t tiles;      // groups side by side over the columns; grid.y
+    int64_t per_block;  // groups of a block along grid.x
 
     // `aligned`: every row may be accessed in 16-byte vectors if the columns divide into them.
     template <class T>
@@ -48,6 +48,33 @@ struct RowLane {
 // Lanes of the calling thread's group within its warp.
 BK_DEVICE unsigned group_mask(int group) {
     return group == 32 ? 0xffffffffu : ((1u << group) - 1) << (threadIdx.x & 31 & ~(group - 1));
+}
+
+// Least x[e] in [low[e], high[e]) for which is_past(e, x), else high[e]; is_past is monotone. Each round the group's threads
+// try as many places at once, for both searches.
+template <class IsPast>
+BK_DEVICE void group_search(int64_t (&low)[2], int64_t (&high)[2], int group, int lane, const IsPast& is_past) {
+    const unsigned mask = group_mask(group);
+    const int base = static_cast<int>(threadIdx.x) & 31 & ~(group - 1);
+    while (low[0] < high[0] || low[1] < high[1]) {
+        int64_t step[2];
+        bool past[2];
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            step[e] = (high[e] - low[e]) / (group + 1) + 1;
+            const int64_t mine = low[e] + step[e] * (lane + 1) - 1;
+            past[e] = mine >= high[e] || is_past(e, mine);
+        }
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            // Lanes before the first vote are not past; the answer lies in the stretch that ends at that lane.
+            const unsigned votes = __ballot_sync(mask, past[e]) & mask;
+            const int before = votes == 0 ? group : __ffs(votes) - 1 - base;
+            const int64_t next = low[e] + step[e] * before;
+            high[e] = votes == 0 ? high[e] : min(high[e], next + step[e] - 1);
+            low[e] = min(next, high[e]);
+        }
+    }
 }
 
 template <int N, class T, class C>

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/launch.h"
 #include "core/row_groups.cuh"
@@ -18,9 +19,8 @@
 namespace bk {
 
 constexpr int kRunThreads = 128;
-constexpr int kRunBlocks = 8;  // resident on a multiprocessor: 64 registers a thread
-// Chunks that fill a large chip. A constant, so that the order of additions is the same on every one.
-constexpr int64_t kRunChunks = int64_t{1} << 13;
+// Whole waves of an H200's 132 multiprocessors; a constant, so that the order of additions is the same on every chip.
+constexpr int64_t kRunChunks = 132 * 84;
 constexpr int64_t kMinChunk = 16;
 
 struct RunShape {
@@ -68,30 +68,22 @@ BK_DEVICE int32_t clamp_id(I id, int32_t targets) {
     return id < static_cast<I>(targets) ? static_cast<int32_t>(id) : targets;
 }
 
-// Where row i of a run comes from.
+// Where row i of a run comes from: row index(i) of `rows`. kReused: a row is the source of many.
 template <class T>
 struct RowsInOrder {
     using Element = T;
+    static constexpr bool kReused = false;
     const T* rows;
     BK_DEVICE uint32_t index(uint32_t i) const { return i; }
-    template <int N>
-    BK_DEVICE Vec<T, N> load_row(uint32_t index, int64_t columns, int64_t column) const {
-        return load_once<N>(rows + index * columns + column);
-    }
 };
 
-// kReused: a row is the source of many.
-template <class T, bool kReused>
+template <class T, bool kReusedRows>
 struct RowsByIndex {
     using Element = T;
+    static constexpr bool kReused = kReusedRows;
     const T* rows;
     const uint32_t* indices;
     BK_DEVICE uint32_t index(uint32_t i) const { return indices[i]; }
-    template <int N>
-    BK_DEVICE Vec<T, N> load_row(uint32_t index, int64_t columns, int64_t column) const {
-        const T* const address = rows + index * columns + column;
-        return kReused ? load<N>(address) : load_once<N>(address);
-    }
 };
 
 template <int N, class C>
@@ -103,8 +95,8 @@ BK_DEVICE void keep_part(C* parts, int64_t chunk, const RunShape& s, int64_t col
 
 constexpr int kJoinThreads = 1024;
 constexpr int kJoinWarps = kJoinThreads / 32;
-constexpr int kJoinLanes = 4;    // columns of a thread, 32 apart
-constexpr int kShortSpan = 32;   // chunks that one warp adds alone
+constexpr int kJoinLanes = 4;   // columns of a thread, 32 apart
+constexpr int kShortSpan = 32;  // chunks that one warp adds alone
 
 // Adds rows [first, last) of parts, in order.
 template <class C>
@@ -199,8 +191,16 @@ Status choose_run_groups(const RunShape& s, const Source& source, const T* out, 
     *groups =
         RowGroups::choose<T>(s.columns, is_aligned(source.rows, kVectorBytes) && is_aligned(out, kVectorBytes), kRunThreads);
     if (groups->tiles > kMaxGridY || ceil_div<int64_t>(s.columns, 32 * kJoinLanes) > kMaxGridY)
-        return fail(Status::kUnsupported, "rows of %lld columns are too long for one launch", static_cast<long long>(s.columns));
+        return fail(Status::kUnsupported, "rows of %lld columns are too long for one launch",
+                    static_cast<long long>(s.columns));
     return Status::kOk;
+}
+
+// launch(lanes) with the vector width as a constant.
+template <class T, class Launcher>
+Status with_run_lanes(int lanes, const Launcher& launch) {
+    if (lanes == 1) return launch(std::integral_constant<int, 1>{});
+    return launch(std::integral_constant<int, kVectorLanes<T>>{});
 }
 
 }  // namespace bk

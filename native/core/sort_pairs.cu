@@ -29,7 +29,8 @@ SortBuffers carve_sort(Carver* carver, int64_t count, uint32_t largest_key) {
     cub::DoubleBuffer<uint32_t> keys(nullptr, nullptr), values(nullptr, nullptr);
     const bool clean = no_pending_error();
     // Without a device there is no answer; every launch would fail there anyway.
-    if (radix_sort(nullptr, &buffers.scratch_bytes, &keys, &values, count, bits_of(largest_key), nullptr) != cudaSuccess && clean)
+    if (radix_sort(nullptr, &buffers.scratch_bytes, &keys, &values, count, bits_of(largest_key), nullptr) != cudaSuccess &&
+        clean)
         cudaGetLastError();
     buffers.scratch = carver->take<char>(static_cast<int64_t>(buffers.scratch_bytes));
     return buffers;
@@ -38,9 +39,9 @@ SortBuffers carve_sort(Carver* carver, int64_t count, uint32_t largest_key) {
 Status sort_pairs(const Launch& launch, SortBuffers* buffers, int64_t count, uint32_t largest_key) {
     cub::DoubleBuffer<uint32_t> keys(buffers->keys[0], buffers->keys[1]), values(buffers->values[0], buffers->values[1]);
     const bool clean = no_pending_error();
-    BK_TRY(from_cuda(radix_sort(buffers->scratch, &buffers->scratch_bytes, &keys, &values, count, bits_of(largest_key),
-                                stream_of(launch)),
-                     clean, "radix sort"));
+    BK_TRY(from_cuda(
+        radix_sort(buffers->scratch, &buffers->scratch_bytes, &keys, &values, count, bits_of(largest_key), stream_of(launch)),
+        clean, "radix sort"));
     if (keys.selector == 1) std::swap(buffers->keys[0], buffers->keys[1]);
     if (values.selector == 1) std::swap(buffers->values[0], buffers->values[1]);
     return Status::kOk;

@@ -21,10 +21,10 @@ __attribute__((format(printf, 2, 3))) Status fail(Status status, const char* for
 // Puts "<op>: " before the text that fail() kept.
 void name_failure(const char* op);
 
-#define BK_TRY(expression)                                              \
-    do {                                                                \
-        const bk::Status bk_try_status = (expression);                  \
-        if (bk_try_status != bk::Status::kOk) return bk_try_status;     \
+#define BK_TRY(expression)                                          \
+    do {                                                            \
+        const bk::Status bk_try_status = (expression);              \
+        if (bk_try_status != bk::Status::kOk) return bk_try_status; \
     } while (0)
 
 }  // namespace bk

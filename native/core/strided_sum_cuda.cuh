@@ -30,8 +30,7 @@ BK_DEVICE void add_terms(C (&sum)[N], const T* x, const Walk<1, Index>& summed, 
     for (; r + (kUnroll - 1) * step < last; r += kUnroll * step) {
         Vec<T, N> term[kUnroll];
 #pragma unroll
-        for (int u = 0; u < kUnroll; ++u)
-            term[u] = load<N>(x + signed_offset(summed(static_cast<Index>(r + u * step)).of[0]));
+        for (int u = 0; u < kUnroll; ++u) term[u] = load<N>(x + signed_offset(summed(static_cast<Index>(r + u * step)).of[0]));
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u)
 #pragma unroll
@@ -91,8 +90,7 @@ __global__ void __launch_bounds__(kSumThreads)
     C sum = lane_sum[0];
 #pragma unroll
     for (int lane = 1; lane < N; ++lane) sum += lane_sum[lane];
-    for (int distance = min(lanes, 32) / 2; distance > 0; distance /= 2)
-        sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+    for (int distance = min(lanes, 32) / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
     if (lanes > 32) {
         __shared__ C partial[kSumWarps];
         if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
@@ -163,8 +161,8 @@ Status launch_sum(const Launch& launch, const SumPlan& plan, const T* x, Out* y)
         return launch_kernel(launch, grid, wide ? sum_rows<N, T, Out, Index> : sum_rows<1, T, Out, Index>, x, y, kept, summed,
                              results, plan.range, plan.sharing);
     if (plan.sharing > 1)
-        return launch_kernel(launch, grid, wide ? sum_columns<N, true, T, Out, Index> : sum_columns<1, true, T, Out, Index>, x, y,
-                             kept, summed, results, plan.range);
+        return launch_kernel(launch, grid, wide ? sum_columns<N, true, T, Out, Index> : sum_columns<1, true, T, Out, Index>, x,
+                             y, kept, summed, results, plan.range);
     return launch_kernel(launch, grid, wide ? sum_columns<N, false, T, Out, Index> : sum_columns<1, false, T, Out, Index>, x, y,
                          kept, summed, results, plan.range);
 }
@@ -185,6 +183,7 @@ compute_t<T>* carve_partials(Carver* carver, const SumPlan& plan) {
 // Aligned or not, the same bytes suffice: fewer lanes a vector, the same results.
 template <class T>
 size_t strided_sum_workspace(const SumAxes& axes) {
+    if (axes.summed.numel() <= 1) return 0;
     size_t bytes = 0;
     for (const bool aligned : {true, false}) {
         Carver carver;

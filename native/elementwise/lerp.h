@@ -14,9 +14,7 @@ namespace bk {
 template <class C>
 struct LerpFunctor {
     C weight;
-    BK_HD C operator()(C a, C b) const {
-        return weight < C(0.5) ? a + weight * (b - a) : b - (b - a) * (C(1) - weight);
-    }
+    BK_HD C operator()(C a, C b) const { return weight < C(0.5) ? a + weight * (b - a) : b - (b - a) * (C(1) - weight); }
 };
 
 template <class C>
@@ -45,6 +43,7 @@ struct LerpBackward {
     int64_t count() const { return numel; }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* dy, T* da, T* db, const Launch& launch) const {
+        BK_TRY(require_different("da", da, "db", db));
         return pointwise(launch, numel, LerpBackwardFunctor<compute_t<T>>{p}, outputs(da, db), inputs(dy));
     }
 };
@@ -61,8 +60,8 @@ struct LerpStrided {
 
     int64_t count() const { return numel; }
     Status check() const {
-        return check_shape("numel", numel, rank, "shape", shape,
-                           {{"stride_a", stride_a}, {"stride_b", stride_b}, {"stride_y", stride_y}});
+        return check_shape("numel", numel, rank, "shape", shape, {{"stride_a", stride_a}, {"stride_b", stride_b}},
+                           {{"stride_y", stride_y}});
     }
     Status run(const T* a, const T* b, T* y, const Launch& launch) const {
         return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_y, stride_a, stride_b}),
@@ -82,10 +81,11 @@ struct LerpBackwardStrided {
 
     int64_t count() const { return numel; }
     Status check() const {
-        return check_shape("numel", numel, rank, "shape", shape,
-                           {{"stride_dy", stride_dy}, {"stride_da", stride_da}, {"stride_db", stride_db}});
+        return check_shape("numel", numel, rank, "shape", shape, {{"stride_dy", stride_dy}},
+                           {{"stride_da", stride_da}, {"stride_db", stride_db}});
     }
     Status run(const T* dy, T* da, T* db, const Launch& launch) const {
+        BK_TRY(require_different("da", da, "db", db));
         return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_da, stride_db, stride_dy}),
                                  LerpBackwardFunctor<compute_t<T>>{p}, outputs(da, db), inputs(dy));
     }

@@ -41,8 +41,8 @@ BK_HD int32_t count_kept(const BagShape& shape, const I* indices, BagShape::Rang
 }
 
 template <class T, class I>
-void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, const T* dout, const I* indices, const int32_t* offsets,
-                      T* dweight) {
+void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, const T* dout, const I* indices,
+                      const int32_t* offsets, T* dweight) {
     using C = compute_t<T>;
     const int64_t d = shape.embedding_dim;
     for (int64_t k = 0; k < shape.total_indices; ++k) grouping.bag_of[k] = -1;

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "core/add_runs.cuh"
 #include "core/atomics.cuh"
 #include "core/pointwise.h"
-#include "core/add_runs.cuh"
 #include "core/sort_pairs.h"
 #include "embedding/embedding_bag_backward.h"
 
@@ -78,8 +78,8 @@ Status add_bags_atomic(const Launch& launch, const BagShape& shape, const T* dou
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.num_bags, groups.per_block)),
                          static_cast<unsigned>(groups.tiles), static_cast<unsigned>(splits)),
                     dim3(kBagGradThreads)};
-    return launch_kernel(launch, grid, groups.lanes > 1 ? bag_grad_atomic_kernel<N, T, I> : bag_grad_atomic_kernel<1, T, I>, shape,
-                         dout, indices, offsets, dweight, groups.group);
+    return launch_kernel(launch, grid, groups.lanes > 1 ? bag_grad_atomic_kernel<N, T, I> : bag_grad_atomic_kernel<1, T, I>,
+                         shape, dout, indices, offsets, dweight, groups.group);
 }
 
 // --- By sorting ------------------------------------------------------------------------------------------------------
@@ -119,19 +119,6 @@ constexpr int kKeyThreads = 256;
 constexpr int kKeyItems = 8;
 constexpr int kKeyTile = kKeyThreads * kKeyItems;
 
-// Last bag that starts at or before position k; -1 before the first bag.
-BK_DEVICE int32_t bag_at(const BagShape& shape, const int32_t* offsets, int64_t k) {
-    int64_t low = 0, high = shape.num_bags;
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (offsets[middle] <= k)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return static_cast<int32_t>(low) - 1;
-}
-
 // Running maximum over the block's tile in shared memory.
 BK_DEVICE void scan_max(int32_t* tile) {
     __shared__ int32_t warp_max[kKeyThreads / 32];
@@ -161,7 +148,13 @@ __global__ void __launch_bounds__(kKeyThreads)
     __shared__ int32_t edge[2];
     const int64_t first = int64_t{blockIdx.x} * kKeyTile;
     const int64_t last = min(first + kKeyTile, int64_t{shape.total_indices});
-    if (threadIdx.x < 2) edge[threadIdx.x] = bag_at(shape, offsets, threadIdx.x == 0 ? first : last - 1);
+    if (threadIdx.x < 32) {
+        // Last bags that start at or before the first and the last position; -1 before the first bag.
+        int64_t low[2] = {0, 0}, high[2] = {shape.num_bags, shape.num_bags};
+        group_search(low, high, 32, static_cast<int>(threadIdx.x),
+                     [&](int e, int64_t bag) { return offsets[bag] > (e == 0 ? first : last - 1); });
+        if (threadIdx.x < 2) edge[threadIdx.x] = static_cast<int32_t>(low[threadIdx.x]) - 1;
+    }
     for (int i = threadIdx.x; i < kKeyTile; i += kKeyThreads) tile[i] = -1;
     __syncthreads();
     for (int32_t bag = edge[0] + 1 + static_cast<int32_t>(threadIdx.x); bag <= edge[1]; bag += kKeyThreads) {
@@ -217,8 +210,8 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
     int32_t* const kept = shape.is_mean() ? buffers.kept : nullptr;
     if (kept != nullptr) BK_TRY(fill_bytes(launch, kept, 0, sizeof(int32_t) * static_cast<size_t>(shape.num_bags)));
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.total_indices, kKeyTile))), dim3(kKeyThreads)};
-    BK_TRY(launch_kernel(launch, grid, bag_keys_kernel<I>, shape, indices, offsets, buffers.sort.keys[0], buffers.sort.values[0],
-                         kept));
+    BK_TRY(launch_kernel(launch, grid, bag_keys_kernel<I>, shape, indices, offsets, buffers.sort.keys[0],
+                         buffers.sort.values[0], kept));
     const T* gradients = dout;
     if (shape.is_mean()) {
         BK_TRY(pointwise(launch, int64_t{shape.num_bags} * shape.embedding_dim, DivideByKept<T>{kept, shape.embedding_dim},

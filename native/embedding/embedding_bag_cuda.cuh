@@ -64,7 +64,8 @@ __global__ void __launch_bounds__(kBagThreads)
     __shared__ C slice[kBagThreads][N];
     __shared__ int32_t slice_kept[kBagThreads];
     const int groups = kBagThreads / group, mine = threadIdx.x / group;
-    for (int64_t bag = int64_t{blockIdx.x} * groups; bag < min(int64_t{blockIdx.x + 1} * groups, int64_t{shape.num_bags}); ++bag) {
+    for (int64_t bag = int64_t{blockIdx.x} * groups; bag < min(int64_t{blockIdx.x + 1} * groups, int64_t{shape.num_bags});
+         ++bag) {
         range = shape.bag(offsets, bag);
         const int64_t length = range.last - range.first;
         if (length <= kLongBag) continue;
@@ -97,9 +98,9 @@ Status embedding_bag(const Launch& launch, const BagShape& shape, const T* weigh
         shape.embedding_dim, is_aligned(weight, kVectorBytes) && is_aligned(out, kVectorBytes), kBagThreads);
     if (groups.tiles > kMaxGridY)
         return fail(Status::kUnsupported, "embedding_dim is %d, too long for one launch", shape.embedding_dim);
-    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.num_bags, groups.per_block)),
-                         static_cast<unsigned>(groups.tiles)),
-                    dim3(kBagThreads)};
+    const Grid grid{
+        dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.num_bags, groups.per_block)), static_cast<unsigned>(groups.tiles)),
+        dim3(kBagThreads)};
     return launch_kernel(launch, grid, groups.lanes > 1 ? embedding_bag_kernel<N, T, I> : embedding_bag_kernel<1, T, I>, shape,
                          weight, indices, offsets, out, groups.group);
 }

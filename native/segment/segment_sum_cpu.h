@@ -20,7 +20,8 @@ int64_t segment_start(const SegmentShape& shape, const I* segment_ids, int64_t s
     int64_t low = 0, high = shape.n;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        (static_cast<int64_t>(segment_ids[middle]) < s ? low : high) = static_cast<int64_t>(segment_ids[middle]) < s ? middle + 1 : middle;
+        (static_cast<int64_t>(segment_ids[middle]) < s ? low : high) =
+            static_cast<int64_t>(segment_ids[middle]) < s ? middle + 1 : middle;
     }
     return low;
 }

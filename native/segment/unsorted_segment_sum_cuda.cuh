@@ -46,14 +46,15 @@ Status unsorted_segment_sum(const Launch& launch, const SegmentShape& shape, con
     bool found = false;
     BK_TRY(find_workspace(launch, unsorted_segment_sum_workspace<T, I>(shape), &found));
     if (!found) {
-        BK_TRY(fill_bytes(launch, output, 0, sizeof(T) * static_cast<size_t>(shape.num_segments) * static_cast<size_t>(shape.d)));
+        BK_TRY(
+            fill_bytes(launch, output, 0, sizeof(T) * static_cast<size_t>(shape.num_segments) * static_cast<size_t>(shape.d)));
         return shape.n == 0 ? Status::kOk : add_rows_atomic(launch, s, RowsInOrder<T>{input}, segment_ids, output);
     }
     Carver carver(launch.workspace);
     auto buffers = carve_sorted_segments<compute_t<T>>(&carver, shape, s);
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.n, 256))), dim3(256)};
-    BK_TRY(launch_kernel(launch, grid, segment_keys_kernel<I>, segment_ids, buffers.sort.keys[0], buffers.sort.values[0], shape.n,
-                         shape.num_segments));
+    BK_TRY(launch_kernel(launch, grid, segment_keys_kernel<I>, segment_ids, buffers.sort.keys[0], buffers.sort.values[0],
+                         shape.n, shape.num_segments));
     BK_TRY(sort_pairs(launch, &buffers.sort, shape.n, static_cast<uint32_t>(shape.num_segments)));
     return store_runs(launch, s, RowsByIndex<T, false>{input, buffers.sort.values[0]},
                       static_cast<const uint32_t*>(buffers.sort.keys[0]), output, &buffers.parts);

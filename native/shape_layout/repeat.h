@@ -25,22 +25,27 @@ struct Repeat {
     int64_t count() const { return output_numel; }
 
     Status check() const {
-        BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape,
-                           {{"stride_x", stride_x}, {"stride_y", stride_y}}));
+        BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape, {{"stride_x", stride_x}},
+                           {{"stride_y", stride_y}}));
         if (output_numel == 0) return Status::kOk;
         if (input_shape == nullptr) return fail(Status::kInvalidProblem, "input_shape is NULL");
         for (int32_t d = 0; d < rank; ++d)
             if (input_shape[d] < 1)
-                return fail(Status::kInvalidProblem, "input_shape[%d] is %d, must be >= 1 for a non-empty output", d, input_shape[d]);
+                return fail(Status::kInvalidProblem, "input_shape[%d] is %d, must be >= 1 for a non-empty output", d,
+                            input_shape[d]);
         return Status::kOk;
     }
 
-    Status run(const T* x, T* y, const Launch& launch) const { return tile(launch, 0, x, y, Layout<2, 2 * kMaxRank>{}); }
+    Status run(const T* x, T* y, const Launch& launch) const {
+        return tile(launch, 0, reinterpret_cast<const Bits*>(x), reinterpret_cast<Bits*>(y), Layout<2, 2 * kMaxRank>{});
+    }
 
 private:
+    using Bits = bits_t<T>;  // a copy keeps the payload of a NaN
+
     // Splits axis d and those after it. An extent that is no multiple of the input's leaves a remainder, which is a
     // launch of its own.
-    Status tile(const Launch& launch, int32_t d, const T* x, T* y, const Layout<2, 2 * kMaxRank>& outer) const {
+    Status tile(const Launch& launch, int32_t d, const Bits* x, Bits* y, const Layout<2, 2 * kMaxRank>& outer) const {
         if (d == rank) return pointwise_strided(launch, outer, CopyFunctor{}, outputs(y), inputs(x));
         const int64_t whole = output_shape[d] / input_shape[d], rest = output_shape[d] % input_shape[d];
         if (whole > 0) {
@@ -70,8 +75,8 @@ struct RepeatBackward {
     int64_t count() const { return input_numel; }
 
     Status check() const {
-        BK_TRY(check_shape("input_numel", input_numel, rank, "input_shape", input_shape,
-                           {{"stride_dy", stride_dy}, {"stride_dx", stride_dx}}));
+        BK_TRY(check_shape("input_numel", input_numel, rank, "input_shape", input_shape, {{"stride_dy", stride_dy}},
+                           {{"stride_dx", stride_dx}}));
         if (input_numel == 0) return Status::kOk;
         if (repeats == nullptr) return fail(Status::kInvalidProblem, "repeats is NULL");
         BK_TRY(require_shape("repeats", repeats, rank));
