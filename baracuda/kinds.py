@@ -37,8 +37,9 @@ class OpCategory(IntEnum):
         return _CATEGORY_TOKENS[self]
 
 
-_CATEGORY_TOKENS = tuple(
-    "gem une bin ter gat red scn nrm sft cnv pol att idx emb shp srt qnt rnd los seg img fft lin moe".split(" ")
+_CATEGORY_TOKENS = (
+    *("gem", "une", "bin", "ter", "gat", "red", "scn", "nrm", "sft", "cnv", "pol", "att"),
+    *("idx", "emb", "shp", "srt", "qnt", "rnd", "los", "seg", "img", "fft", "lin", "moe"),
 )
 
 

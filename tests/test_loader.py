@@ -27,7 +27,8 @@ def fresh(monkeypatch):
 
 def run_python(code, **environment):
     env = {key: value for key, value in os.environ.items() if not key.startswith("BARACUDA_")}
-    env |= {"PYTHONPATH": str(ROOT), **environment}
+    paths = [str(ROOT), *filter(None, [env.get("PYTHONPATH")])]
+    env |= {"PYTHONPATH": os.pathsep.join(paths), **environment}
     return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
 
 

@@ -38,11 +38,10 @@ BK_DEVICE double block_sum(C value) {
 }
 
 // Copies vectors first, first + step, ... below last of head blockIdx.y and returns the thread's share of dslope.
-template <bool kCopy, int N, class T, class Index>
+template <bool kCopy, int N, int kUnroll, class T, class Index>
 BK_DEVICE compute_t<T> copy_and_weigh(const T* dy, T* da, const SlopeWalk<Index>& walk, int64_t first, int64_t last,
                                       int64_t step) {
     using C = compute_t<T>;
-    constexpr int kUnroll = 4;
     const int64_t head = int64_t{blockIdx.y} * walk.plane_elements;
     C sum = 0;
     for (int64_t v = first; v < last; v += kUnroll * step) {
@@ -79,16 +78,16 @@ BK_DEVICE compute_t<T> copy_and_weigh(const T* dy, T* da, const SlopeWalk<Index>
 }
 
 // Block x of gridDim.x takes every gridDim.x-th stretch of the head's vectors.
-template <bool kCopy, int N, class T, class Index>
+template <bool kCopy, int N, int kUnroll, class T, class Index>
 BK_DEVICE double slope_of_block(const T* dy, T* da, const SlopeWalk<Index>& walk) {
-    return block_sum(copy_and_weigh<kCopy, N>(dy, da, walk, int64_t{blockIdx.x} * kSlopeThreads + threadIdx.x, walk.total,
+    return block_sum(copy_and_weigh<kCopy, N, kUnroll>(dy, da, walk, int64_t{blockIdx.x} * kSlopeThreads + threadIdx.x, walk.total,
                                               int64_t{gridDim.x} * kSlopeThreads));
 }
 
 template <bool kCopy, int N, class T, class Index>
 __global__ void __launch_bounds__(kSlopeThreads)
     slope_partials_kernel(const T* dy, T* da, SlopeWalk<Index> walk, double* partials) {
-    const double sum = slope_of_block<kCopy, N>(dy, da, walk);
+    const double sum = slope_of_block<kCopy, N, 4>(dy, da, walk);
     if (threadIdx.x == 0) partials[int64_t{blockIdx.y} * gridDim.x + blockIdx.x] = sum;
 }
 
@@ -103,7 +102,7 @@ __global__ void __launch_bounds__(kSlopeThreads) slope_join_kernel(const double*
 // gridDim.x is the cluster: its blocks' sums are added by rank.
 template <bool kCopy, int N, class T, class Index>
 __global__ void __launch_bounds__(kSlopeThreads) slope_cluster_kernel(const T* dy, T* da, SlopeWalk<Index> walk, T* dslope) {
-    double sum = slope_of_block<kCopy, N>(dy, da, walk);
+    double sum = slope_of_block<kCopy, N, 8>(dy, da, walk);
 #if __CUDA_ARCH__ >= 900
     namespace cg = cooperative_groups;
     __shared__ double mine;
