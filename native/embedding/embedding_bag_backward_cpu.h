@@ -11,15 +11,15 @@
 namespace bk {
 
 struct BagGrouping {
-    Grouping positions;
+    Grouping bags;    // by row
     int32_t* bag_of;  // [total_indices], -1 outside every bag
     int32_t* kept;    // [num_bags]
 };
 
 inline BagGrouping carve_bag_grouping(Carver* carver, const BagShape& shape) {
     BagGrouping grouping;
-    grouping.positions.order = carver->take<int32_t>(shape.total_indices);
-    grouping.positions.start = carver->take<int64_t>(int64_t{shape.num_embeddings} + 1);
+    grouping.bags.values = carver->take<int32_t>(shape.total_indices);
+    grouping.bags.start = carver->take<int64_t>(int64_t{shape.num_embeddings} + 1);
     grouping.bag_of = carver->take<int32_t>(shape.total_indices);
     grouping.kept = carver->take<int32_t>(shape.num_bags);
     return grouping;
@@ -40,7 +40,13 @@ BK_HD int32_t count_kept(const BagShape& shape, const I* indices, BagShape::Rang
     return kept;
 }
 
-template <class T, class I>
+// What one index adds: of the mean, the quotient rounded to T.
+template <bool kMean, class T>
+BK_HD compute_t<T> quotient(T x, compute_t<T> divisor) {
+    return kMean ? widen(narrow<T>(widen(x) / divisor)) : widen(x);
+}
+
+template <bool kMean, class T, class I>
 void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, const T* dout, const I* indices,
                       const int32_t* offsets, T* dweight) {
     using C = compute_t<T>;
@@ -51,27 +57,27 @@ void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, const 
         grouping.kept[b] = count_kept(shape, indices, bag);
         for (int64_t k = bag.first; k < bag.last; ++k) grouping.bag_of[k] = static_cast<int32_t>(b);
     }
-    group_by_key(grouping.positions, shape.total_indices, shape.num_embeddings, [&](int64_t k) {
+    const auto row = [&](int64_t k) {
         return grouping.bag_of[k] >= 0 && shape.keeps(indices[k]) ? static_cast<int64_t>(indices[k]) : int64_t{-1};
-    });
+    };
     const int64_t rows = shape.num_embeddings;
-    parallel_chunks(rows, ceil_div(rows, 16 * thread_count()), [&](int64_t begin, int64_t end) {
-        constexpr int64_t kColumns = 256;
-        C sum[kColumns];
-        for (int64_t r = begin; r < end; ++r) {
-            const int64_t first = grouping.positions.start[r], last = grouping.positions.start[r + 1];
-            for (int64_t c = 0; c < d && first < last; c += kColumns) {
-                const int64_t width = std::min(kColumns, d - c);
-                for (int64_t i = 0; i < width; ++i) sum[i] = widen(dweight[r * d + c + i]);
-                for (int64_t at = first; at < last; ++at) {
-                    const int32_t b = grouping.bag_of[grouping.positions.order[at]];
-                    const C divisor = shape.is_mean() ? static_cast<C>(grouping.kept[b]) : C(1);
-                    const T* const x = dout + b * d + c;
-                    for (int64_t i = 0; i < width; ++i) sum[i] += widen(narrow<T>(widen(x[i]) / divisor));
-                }
-                for (int64_t i = 0; i < width; ++i) dweight[r * d + c + i] = narrow<T>(sum[i]);
+    const int64_t largest =
+        group_by_key(grouping.bags, shape.total_indices, rows, row, [&](int64_t k) { return grouping.bag_of[k]; });
+    for_each_group(grouping.bags, rows, largest, d, sizeof(T), [&](int64_t r, ColumnRange columns) {
+        const int64_t first = grouping.bags.start[r], last = grouping.bags.start[r + 1], total = grouping.bags.start[rows];
+        if (first == last) return;
+        for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
+            C sum[most()];
+            for (int64_t i = 0; i < width; ++i) sum[i] = widen(dweight[r * d + c + i]);
+            for (int64_t at = first; at < last; ++at) {
+                if (at + kRowsAhead < total) prefetch_row(dout + grouping.bags.values[at + kRowsAhead] * d + c, width);
+                const int32_t b = grouping.bags.values[at];
+                const T* const x = dout + b * d + c;
+                const C divisor = kMean ? static_cast<C>(grouping.kept[b]) : C(1);
+                for (int64_t i = 0; i < width; ++i) sum[i] += quotient<kMean>(x[i], divisor);
             }
-        }
+            for (int64_t i = 0; i < width; ++i) dweight[r * d + c + i] = narrow<T>(sum[i]);
+        });
     });
 }
 
@@ -83,7 +89,11 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
     BK_TRY(find_workspace(launch, embedding_bag_backward_workspace<T, I>(shape), &grouped));
     if (grouped) {
         Carver carver(launch.workspace);
-        add_bags_grouped(shape, carve_bag_grouping(&carver, shape), dout, indices, offsets, dweight);
+        const BagGrouping grouping = carve_bag_grouping(&carver, shape);
+        if (shape.is_mean())
+            add_bags_grouped<true>(shape, grouping, dout, indices, offsets, dweight);
+        else
+            add_bags_grouped<false>(shape, grouping, dout, indices, offsets, dweight);
         return Status::kOk;
     }
     const int64_t d = shape.embedding_dim;
@@ -91,17 +101,22 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
     parallel_ranges(parts.count(), shape.total_indices * d < 4096 ? parts.count() : 1, [&](int64_t begin, int64_t end) {
         for (int64_t part = begin; part < end; ++part) {
             const ColumnRange columns = parts.column_range(part);
+            const auto owned = [&](int64_t index) { return shape.keeps(index) && parts.owns(part, index); };
             for (int64_t b = 0; b < shape.num_bags; ++b) {
                 const auto bag = shape.bag(offsets, b);
                 const C divisor = shape.is_mean() ? static_cast<C>(count_kept(shape, indices, bag)) : C(1);
-                const T* BK_RESTRICT const x = dout + b * d;
-                for (int64_t k = bag.first; k < bag.last; ++k) {
-                    const int64_t index = indices[k];
-                    if (!shape.keeps(index) || index % parts.row_classes != parts.row_class(part)) continue;
-                    T* BK_RESTRICT const y = dweight + index * d;
-                    for (int64_t c = columns.first; c < columns.last; ++c)
-                        y[c] = narrow<T>(widen(y[c]) + widen(narrow<T>(widen(x[c]) / divisor)));
-                }
+                for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
+                    const T* const x = dout + b * d + c;
+                    C term[most()];
+                    for (int64_t i = 0; i < width; ++i) term[i] = quotient<true>(x[i], divisor);
+                    for (int64_t k = bag.first; k < bag.last; ++k) {
+                        if (k + kRowsAhead < shape.total_indices)
+                            if (const int64_t next = indices[k + kRowsAhead]; owned(next))
+                                prefetch_row(dweight + next * d + c, width);
+                        if (const int64_t index = indices[k]; owned(index))
+                            add_to_row<most()>(dweight + index * d + c, width, [&](int64_t i) { return term[i]; });
+                    }
+                });
             }
         }
     });

@@ -49,8 +49,8 @@ BK_HD void sum_segments(const SegmentShape& shape, const T* input, const I* segm
     for (int64_t s = first; s < last; ++s) {
         const int64_t start = row;
         while (row < shape.n && static_cast<int64_t>(segment_ids[row]) == s) ++row;
-        sum_rows(output + s * d, static_cast<const T*>(nullptr), columns, row - start,
-                 [&](int64_t k) { return input + (start + k) * d; });
+        sum_rows(output + s * d, columns, row - start,
+                 [&](int64_t k, int64_t c, int64_t) { return input + (start + k) * d + c; });
     }
 }
 

@@ -13,7 +13,7 @@ namespace bk {
 
 inline Grouping carve_grouping(Carver* carver, int64_t n, int64_t keys) {
     Grouping grouping;
-    grouping.order = carver->take<int32_t>(n);
+    grouping.values = carver->take<int32_t>(n);
     grouping.start = carver->take<int64_t>(keys + 1);
     return grouping;
 }
@@ -35,13 +35,14 @@ Status unsorted_segment_sum(const Launch& launch, const SegmentShape& shape, con
     if (grouped) {
         Carver carver(launch.workspace);
         const Grouping grouping = carve_grouping(&carver, n, segments);
-        group_by_key(grouping, n, segments, id);
-        parallel_chunks(segments, ceil_div(segments, 16 * thread_count()), [&](int64_t begin, int64_t end) {
-            for (int64_t s = begin; s < end; ++s) {
-                const int32_t* const order = grouping.order + grouping.start[s];
-                sum_rows(output + s * d, static_cast<const T*>(nullptr), {0, d}, grouping.start[s + 1] - grouping.start[s],
-                         [&](int64_t k) { return input + order[k] * d; });
-            }
+        const int64_t largest = group_by_key(grouping, n, segments, id, [](int64_t k) { return k; });
+        for_each_group(grouping, segments, largest, d, sizeof(T), [&](int64_t s, ColumnRange columns) {
+            const int64_t first = grouping.start[s], total = grouping.start[segments];
+            sum_rows(output + s * d, columns, grouping.start[s + 1] - first, [&](int64_t k, int64_t c, int64_t width) {
+                const int64_t at = first + k;
+                if (at + kRowsAhead < total) prefetch_row(input + grouping.values[at + kRowsAhead] * d + c, width);
+                return input + grouping.values[at] * d + c;
+            });
         });
         return Status::kOk;
     }
@@ -51,12 +52,15 @@ Status unsorted_segment_sum(const Launch& launch, const SegmentShape& shape, con
             const ColumnRange columns = parts.column_range(part);
             for (int64_t s = parts.row_class(part); s < segments; s += parts.row_classes)
                 memset(output + s * d + columns.first, 0, sizeof(T) * static_cast<size_t>(columns.last - columns.first));
+            const auto owned = [&](int64_t s) { return s >= 0 && s < segments && parts.owns(part, s); };
             for (int64_t k = 0; k < n; ++k) {
-                const int64_t s = id(k);
-                if (s < 0 || s >= segments || s % parts.row_classes != parts.row_class(part)) continue;
-                T* BK_RESTRICT const y = output + s * d;
-                const T* BK_RESTRICT const x = input + k * d;
-                for (int64_t c = columns.first; c < columns.last; ++c) y[c] = narrow<T>(widen(y[c]) + widen(x[c]));
+                if (k + kRowsAhead < n)
+                    if (const int64_t next = id(k + kRowsAhead); owned(next))
+                        prefetch_row(output + next * d + columns.first, columns.last - columns.first);
+                if (const int64_t s = id(k); owned(s))
+                    for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
+                        add_to_row<most()>(output + s * d + c, width, [&](int64_t i) { return widen(input[k * d + c + i]); });
+                    });
             }
         }
     });
