@@ -28,3 +28,14 @@ def library() -> bk.Library:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20260731)
+
+
+@pytest.fixture(scope="session")
+def cpu_library(library) -> pathlib.Path:
+    path = (
+        pathlib.Path(library.path)
+        if library.backend == "cpu"
+        else TESTS.parent / "build" / "cpu" / "libbaracuda_kernels.so"
+    )
+    assert path.exists(), f"{path} is missing: run `make cpu`"
+    return path.resolve()

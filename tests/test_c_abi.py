@@ -23,13 +23,6 @@ def compiler(variable: str, default: str) -> list[str]:
     return command
 
 
-@pytest.fixture(scope="module")
-def cpu_library(library) -> pathlib.Path:
-    path = pathlib.Path(library.path) if library.backend == "cpu" else ROOT / "build" / "cpu" / "libbaracuda_kernels.so"
-    assert path.exists(), f"{path} is missing: run `make cpu`"
-    return path.resolve()
-
-
 def compile_strictly(command: list[str], *arguments: object) -> None:
     # A sanitizer preloaded into the tests is not for the compiler.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
@@ -39,20 +32,25 @@ def compile_strictly(command: list[str], *arguments: object) -> None:
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("language", PROGRAMS)
-def test_program(language, cpu_library, tmp_path):
-    variable, default, flags, source = PROGRAMS[language]
-    program = tmp_path / "smoke"
+def compile_and_run(language: str, source: pathlib.Path, library: pathlib.Path, folder: pathlib.Path) -> str:
+    """Standard output of the program, linked with the library."""
+    variable, default, flags, _ = PROGRAMS[language]
+    program = folder / "program"
     # A program asks for the library by its soname.
     for name in ("libbaracuda_kernels.so", "libbaracuda_kernels.so.1"):
-        (tmp_path / name).symlink_to(cpu_library)
+        (folder / name).symlink_to(library)
     compile_strictly(
-        compiler(variable, default), *flags, f"-I{ROOT / 'include'}", SOURCES / source, "-o", program, f"-L{tmp_path}",
-        f"-Wl,-rpath,{tmp_path}", "-lbaracuda_kernels", "-lm", "-pthread",
+        compiler(variable, default), *flags, f"-I{ROOT / 'include'}", source, "-o", program, f"-L{folder}",
+        f"-Wl,-rpath,{folder}", "-lbaracuda_kernels", "-lm", "-pthread",
     )  # fmt: skip
     result = subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=120)
     assert result.returncode == 0, result.stderr
-    assert result.stdout == "ok\n"
+    return result.stdout
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_program(language, cpu_library, tmp_path):
+    assert compile_and_run(language, SOURCES / PROGRAMS[language][3], cpu_library, tmp_path) == "ok\n"
 
 
 @pytest.mark.parametrize(("language", "standard"), [("c", "c99"), ("c", "c17"), ("cpp", "c++11"), ("cpp", "c++20")])

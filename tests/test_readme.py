@@ -1,0 +1,54 @@
+"""What the README shows is run."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from test_c_abi import compile_and_run
+
+from baracuda._oplist import OPS
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.M | re.S)
+
+
+def test_python_example(library):
+    (code,) = blocks("python")
+    assert len([line for line in code.splitlines() if line]) <= 20
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "deterministic=True" in result.stdout
+
+
+def test_c_example(cpu_library, tmp_path):
+    (code,) = blocks("c")
+    source = tmp_path / "example.c"
+    source.write_text(code)
+    assert compile_and_run("c", source, cpu_library, tmp_path).split() == ["4", "6", "0", "0", "21", "24", "11", "12"]
+
+
+@pytest.mark.parametrize("row", sorted({op["row"] for op in OPS}))
+def test_op_table(row):
+    lines = [line for line in README.splitlines() if line.startswith("|") and f"`{row}`" in line]
+    assert len(lines) == 1, f"{row} is in {len(lines)} rows of the README's table"
+    first = next(op for op in OPS if op["row"] == row)
+    dtypes = lines[0].split("|")[2].split()
+    assert dtypes == list(dict.fromkeys(op["dtypes"][0] for op in OPS if op["row"] == row))
+    assert ("with a workspace" in lines[0]) == (first["deterministic"] == "workspace")
+
+
+def test_the_row_in_the_readme_is_the_row_of_the_table():
+    (row,) = re.findall(r"```ini\n(.*?)```", README, flags=re.S)
+    lines = [line.strip() for line in row.strip().splitlines()]
+    table = [line.strip() for line in (ROOT / "native/elementwise/elementwise.abi").read_text().splitlines()]
+    start = table.index(lines[0])
+    assert table[start : start + len(lines)] == lines
