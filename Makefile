@@ -182,16 +182,17 @@ san: gen ## the test suite on the CPU library under AddressSanitizer and Undefin
 	LD_PRELOAD="$(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libubsan.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 BARACUDA_LIB=$(BUILD)/san/cpu/libbaracuda_kernels.so $(PY) -m pytest tests $(TEST_ARGS)
 
+CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
 CXX_FILES := $(wildcard native/*/*.h native/*/*.cuh native/*/*.cu native/*/*.cpp tests/c_abi/*)
 lint: $(VENV_READY) ## ruff and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m clang_format --dry-run -Werror $(CXX_FILES) 2>/dev/null || $(VENV)/bin/clang-format --dry-run -Werror $(CXX_FILES)
+	$(CLANG_FORMAT) --dry-run -Werror $(CXX_FILES)
 
 format: $(VENV_READY) ## apply ruff and clang-format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
-	$(VENV)/bin/clang-format -i $(CXX_FILES)
+	$(CLANG_FORMAT) -i $(CXX_FILES)
 
 BACKEND ?= $(if $(wildcard $(BUILD)/cuda/libbaracuda_kernels.so),cuda,cpu)
 DEST := $(DESTDIR)$(PREFIX)

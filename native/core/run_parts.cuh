@@ -19,8 +19,9 @@
 namespace bk {
 
 constexpr int kRunThreads = 128;
-// Whole waves of an H200's 132 multiprocessors; a constant, so that the order of additions is the same on every chip.
-constexpr int64_t kRunChunks = 132 * 84;
+// Whole waves of an H200, whose 132 multiprocessors hold 32 warps of store_runs_kernel or 24 of add_runs_kernel. Constants,
+// so that the order of additions is the same on every chip.
+constexpr int64_t kStoreChunks = 132 * 32 * 2, kAddChunks = 132 * 24 * 3;
 constexpr int64_t kMinChunk = 16;
 
 struct RunShape {
@@ -36,7 +37,8 @@ RunShape make_run_shape(int64_t rows, int64_t columns, int64_t targets, bool wit
     // As if aligned, so that the chunks do not depend on alignment.
     const RowGroups groups = RowGroups::choose<T>(columns, true, kRunThreads);
     RunShape s{static_cast<uint32_t>(rows), static_cast<int32_t>(targets), columns, with_targets ? rows + targets : rows, 0};
-    const int64_t wanted = std::max<int64_t>(1, std::max<int64_t>(kRunChunks, kRunChunks * 16 / groups.group) / groups.tiles);
+    const int64_t chunks = (with_targets ? kStoreChunks : kAddChunks) * std::max(1, 8 / groups.group);
+    const int64_t wanted = std::max<int64_t>(1, chunks / groups.tiles);
     s.chunks = std::max<int64_t>(1, std::min(wanted, s.items / kMinChunk));
     return s;
 }

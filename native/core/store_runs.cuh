@@ -39,7 +39,7 @@ BK_DEVICE void find_boundaries(const I* ids, const RunShape& s, int64_t chunk, i
 
 // With kParts false the chunks divide the targets alone, so that no run crosses one and no parts are needed.
 template <bool kParts, int N, class Source, class I>
-__global__ void __launch_bounds__(kRunThreads)
+__global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a multiprocessor
     store_runs_kernel(Source source, const I* ids, typename Source::Element* out, RunShape s,
                       RunParts<compute_t<typename Source::Element>> parts, int group) {
     using T = typename Source::Element;
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kRunThreads)
         ++current;
     };
 
-    constexpr int kStages = 4;
+    constexpr int kStages = 3;
     __shared__ RowRing<T, N, kStages> ring;
     RowQueue<Source, N, kStages> queue(ring, source, s.columns, column, begin.row, inside ? end.row : begin.row);
     for (int stage = 0; stage < kStages; ++stage) {

@@ -29,7 +29,10 @@ class Times:
 
 
 class WallClock:
-    """For calls that return when their work is done. Candidates take turns, so that noise hits all alike."""
+    """For calls that return when their work is done.
+
+    Candidates take turns in a random order, so that noise, and the cache that one leaves to the next, hit all alike.
+    """
 
     def __init__(self, least: int, seconds: float) -> None:
         self.least = least
@@ -40,12 +43,13 @@ class WallClock:
         for call in calls:
             call()
         spent, rounds = 0.0, 0
+        order = np.random.default_rng(0)
         while rounds < self.least or (spent < self.seconds * len(calls) and rounds < _MOST):
-            for call, mine in zip(calls, samples):
+            for k in order.permutation(len(calls)):
                 start = time.perf_counter()
-                call()
-                mine.append((time.perf_counter() - start) * 1e6)
-                spent += mine[-1] * 1e-6
+                calls[k]()
+                samples[k].append((time.perf_counter() - start) * 1e6)
+                spent += samples[k][-1] * 1e-6
             rounds += 1
             if rounds >= 3 and spent > 20 * self.seconds * len(calls):
                 break
