@@ -80,8 +80,8 @@ BK_DEVICE compute_t<T> copy_and_weigh(const T* dy, T* da, const SlopeWalk<Index>
 // Block x of gridDim.x takes every gridDim.x-th stretch of the head's vectors.
 template <bool kCopy, int N, int kUnroll, class T, class Index>
 BK_DEVICE double slope_of_block(const T* dy, T* da, const SlopeWalk<Index>& walk) {
-    return block_sum(copy_and_weigh<kCopy, N, kUnroll>(dy, da, walk, int64_t{blockIdx.x} * kSlopeThreads + threadIdx.x, walk.total,
-                                              int64_t{gridDim.x} * kSlopeThreads));
+    return block_sum(copy_and_weigh<kCopy, N, kUnroll>(dy, da, walk, int64_t{blockIdx.x} * kSlopeThreads + threadIdx.x,
+                                                       walk.total, int64_t{gridDim.x} * kSlopeThreads));
 }
 
 template <bool kCopy, int N, class T, class Index>
