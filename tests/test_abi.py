@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+
 from cases import CASES
 from harness import OPS, ROOT, ROWS, last_error
 

@@ -5,6 +5,7 @@ import re
 import threading
 
 import pytest
+
 from cases import CASES, Draw
 from harness import OPS, ROWS, Launch, can_implement, last_error, launch, workspace_size
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+
 from harness import ROOT
 
 SOURCES = pathlib.Path(__file__).parent / "c_abi"

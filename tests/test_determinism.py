@@ -1,6 +1,7 @@
 """Repeated launches give the same bits wherever the op table says deterministic, whatever lies in memory."""
 
 import pytest
+
 import tolerances
 from cases import CASES, Draw
 from harness import FINITE_POISON, NAN_POISON, OPS, ROWS, claims_determinism, launch, workspace_size

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+
 import tolerances
 from cases import Array, Problem
 from harness import Launch, decode, encode, launch, round_to

@@ -6,10 +6,10 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
-from naming import describe
 
 import baracuda as bk
 from baracuda import dtypes, memory
+from naming import describe
 
 
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64", "s8", "u8", "i32", "i64", "u32", "bool", "c32", "c64", "bf16"])

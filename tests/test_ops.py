@@ -1,6 +1,7 @@
 """Every row of the op tables against its float64 reference: case x dtype x index x problem x layout x workspace."""
 
 import pytest
+
 import tolerances
 from cases import CASES, Draw
 from harness import FINITE_POISON, NAN_POISON, OPS, ROWS, claims_determinism, launch

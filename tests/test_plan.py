@@ -8,10 +8,10 @@ import weakref
 
 import numpy as np
 import pytest
-from fakes import LERP, SUM, FakeLibrary, addresses, backward_args, backward_plan, bag_args, bag_descriptor, lerp_plan
-from naming import describe
 
 import baracuda as bk
+from fakes import LERP, SUM, FakeLibrary, addresses, backward_args, backward_plan, bag_args, bag_descriptor, lerp_plan
+from naming import describe
 
 # --- results ----------------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
 """What a plan checks about its operands, and what it hands to C."""
 
 import pytest
-from fakes import LERP, FakeLibrary, addresses, backward_args, bag_args, bag_descriptor, lerp_plan, raw
 
 import baracuda as bk
+from fakes import LERP, FakeLibrary, addresses, backward_args, bag_args, bag_descriptor, lerp_plan, raw
 
 BAD_OPERANDS = [
     ("weight", raw((10, 5)), bk.InvalidProblemError,

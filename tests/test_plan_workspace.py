@@ -1,9 +1,9 @@
 """Workspace policy, guarantees and SKUs."""
 
 import pytest
-from fakes import LERP, FakeLibrary, addresses, backward_args, backward_plan, lerp_plan, raw
 
 import baracuda as bk
+from fakes import LERP, FakeLibrary, addresses, backward_args, backward_plan, lerp_plan, raw
 
 
 @pytest.mark.parametrize("element", [bk.f32, bk.f64])

@@ -3,10 +3,11 @@
 import math
 
 import numpy as np
-from cases import CASES, Draw, attention, elementwise, embedding, segment, shape_layout
-from harness import FLOATS, NAN_POISON, claims_determinism, launch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from cases import CASES, Draw, attention, elementwise, embedding, segment, shape_layout
+from harness import FLOATS, NAN_POISON, claims_determinism, launch
 from test_ops import check_outcome
 from tolerances import check_bits
 

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from test_c_abi import compile_and_run
 
 from baracuda._oplist import OPS
+from test_c_abi import compile_and_run
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()

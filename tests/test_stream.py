@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from naming import describe
 
 import baracuda as bk
+from naming import describe
 
 
 class Protocol:

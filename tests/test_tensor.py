@@ -6,10 +6,10 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
-from naming import describe
 
 import baracuda as bk
 from baracuda.dtypes import as_element, bf16_from_f32, f32_from_bf16, from_dlpack, from_typestr
+from naming import describe
 
 
 class CudaArray:

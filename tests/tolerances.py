@@ -10,6 +10,7 @@ The classes take an Expected `e` and the format `f` of the arithmetic.
 import typing
 
 import numpy as np
+
 from harness.numerics import COMPUTE, SMALLEST, SMALLEST_NORMAL, UNIT_ROUNDOFF, decode, encode, round_to
 
 

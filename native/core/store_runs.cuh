@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
             head_target = current;
             is_continued = false;
         } else if (inside) {
-            store<N>(out + current * s.columns + column, narrow_row<N, T>(sum));
+            store_once<N>(out + current * s.columns + column, narrow_row<N, T>(sum));
         }
         clear_row(sum);
         ++current;

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable
 
 import numpy as np
+
 from harness.numerics import LARGEST, SMALLEST, SMALLEST_NORMAL, encode, round_to
 
 

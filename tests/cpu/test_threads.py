@@ -3,6 +3,7 @@
 import ctypes
 
 import pytest
+
 import tolerances
 from cases import CASES, Draw
 from harness import OPS, launch

@@ -6,9 +6,10 @@ import ctypes
 import dataclasses
 
 import numpy as np
+from cuda.bindings import driver, runtime
+
 import tolerances
 from cases import CASES, Draw
-from cuda.bindings import driver, runtime
 from harness import OPS, Launch, claims_determinism, cuda_check, decode, workspace_size
 from harness.numerics import bits_type, encode, itemsize
 from test_ops import check_outcome

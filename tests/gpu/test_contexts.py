@@ -3,6 +3,7 @@
 import pytest
 from cuda.bindings import driver
 from gpu_tools import check, in_thread, prepare, problem_of, variants
+
 from harness import cuda_check
 
 

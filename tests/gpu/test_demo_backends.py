@@ -1,6 +1,7 @@
 """The demo learns the same on both backends."""
 
 import pytest
+
 from test_demo import run_demo, shares
 
 

@@ -3,6 +3,7 @@
 import pytest
 from cuda.bindings import runtime
 from gpu_tools import check, prepare, problem_of, stream, variants
+
 from harness import NAN_POISON, cuda_check
 
 

@@ -5,9 +5,10 @@ Arrays repeat a short random pattern, so the expected values are known without a
 
 import numpy as np
 import pytest
+from gpu_tools import Large, call, large_workspace
+
 import tolerances
 from cases import Expected
-from gpu_tools import Large, call, large_workspace
 
 PERIOD = 100_003  # odd: indices that differ by a power of two hold different values
 SLICE = 50_000

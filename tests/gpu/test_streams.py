@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from cuda.bindings import runtime
 from gpu_tools import PER_THREAD, check, gate, in_thread, is_waiting, prepare, problem_of, stream, variants
+
 from harness import cuda_check
 
 
