@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import dataclasses
 import functools
@@ -74,7 +75,7 @@ class KernelSku:
     precision_guarantee: PrecisionGuarantee
 
 
-class Plan:
+class Plan(abc.ABC):
     """Base. A subclass gives the class variables and overrides `problem`, `trailing`, `variant` or `check` where the C
     function takes more than descriptor fields and pointers. Plans hold no memory and may be shared between threads.
     """
@@ -154,9 +155,9 @@ class Plan:
         )  # fmt: skip
 
     @property
+    @abc.abstractmethod
     def kind(self) -> int:
         """The op within its category."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.descriptor} on {self.library.backend}>"
