@@ -213,7 +213,7 @@ class Plan(abc.ABC):
         """Suffix of the symbol for these views."""
         return ""
 
-    def check(self, views: Views) -> None:
+    def check(self, views: Views) -> None:  # noqa: B027 (most ops have none)
         """Rules over several operands."""
 
     def int32_array(self, values: tuple[int, ...]) -> Any:
