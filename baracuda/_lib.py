@@ -100,7 +100,8 @@ def load(path: str | os.PathLike[str] | None = None, backend: str | None = None)
         if path is not None:
             return _explicit("the given library", [os.fspath(path)], backend, tried)
         if backend is not None:
-            return _explicit(f"a {backend} library", _candidates(backend), backend, tried)
+            named = [path] if (path := os.environ.get("BARACUDA_LIB")) else []
+            return _explicit(f"a {backend} library", named + _candidates(backend), backend, tried)
         return _choose(tried)
 
 
@@ -186,7 +187,7 @@ def _handshake(path: str) -> Library:
         from baracuda._ffi import ffi
         from baracuda._oplist import ABI_HASH
     except ImportError as error:
-        raise _RefusedError(f"the generated bindings are missing ({error}): run `make abi`") from None
+        raise _RefusedError(f"the generated bindings are missing ({error}): run `make gen`") from None
     try:
         lib = ffi.dlopen(path)
     except OSError as error:

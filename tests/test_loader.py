@@ -190,3 +190,10 @@ def test_command_line(library):
     assert "alibi" not in result.stdout
     assert "f32 f64 f16 bf16 x i32 i64" in result.stdout
     assert run_python(code.format("nonsense")).returncode == 1
+
+
+def test_a_named_library_serves_its_backend(library):
+    """BARACUDA_LIB is the library of its backend, also where the backend is asked for by name."""
+    code = f"import baracuda as bk; print(bk.load(backend={library.backend!r}) is bk.default_library())"
+    result = run_python(code, BARACUDA_LIB=library.path)
+    assert result.stdout.strip() == "True", result.stderr
