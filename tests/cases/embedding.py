@@ -132,6 +132,10 @@ def problems(make, *, any_offsets):
     add("no_embeddings", 9, 0, 5)
     add("padding_wraps", 41, 5, 6, padding=2**32 + 2)
     add("padding_negative", 41, 5, 6, padding=-100)
+    for mode, name in ((SUM, "sum"), (MEAN, "mean")):  # longer than what one group of threads takes, and than one tile
+        add(f"{name}_long_bags", 5, 900, 12, mode, lengths=(3, 1500, 0, 700, 40))
+        add(f"{name}_long_wide", 3, 50, 260, mode, lengths=(600, 1, 2600))
+    add("long_hot_row", 60, 40, 132, lengths="even", spread="giant")
     add("many_bags", 3001, 200, 3, MEAN)
     add("hot_row", 700, 60, 5, MEAN, lengths="even", spread="giant")
     add("large", 600, 300, 36, MEAN, lengths="even", spread="hot")

@@ -91,6 +91,8 @@ def problems(make, *, ordered):
     add("one_segment", 777, 5, 1)
     add("rows_short", 3, 40, 100)
     add("long_segment", 20000, 3, 7, "giant")
+    add("long_wide", 4000, 260, 5, "giant")
+    add("mixed_wide", 2000, 132, 40, "mixed")
     add("many_tiny", 5000, 4, 5000, "tiny")
     add("sparse", 50, 3, 20011)
     add("positive", 4000, 5, 3, kind="positive")
