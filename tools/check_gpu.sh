@@ -3,7 +3,8 @@
 #
 # usage: tools/check_gpu.sh OUT [PYTHON]     reports go to the folder OUT; exits non-zero if anything failed
 #
-# compute-sanitizer runs a sample of the suite: every op, f32 and one 16-bit dtype, small shapes.
+# compute-sanitizer runs the cases that several groups of threads share, in f32 and bf16; SANITIZE=EXPRESSION (pytest -k)
+# chooses others.
 set -u -o pipefail
 out=${1:?usage: tools/check_gpu.sh OUT [PYTHON]}
 python=${2:-python3}
@@ -26,7 +27,7 @@ run demo "$python" -m baracuda.demo
 if sanitizer=$(command -v compute-sanitizer); then
     for tool in memcheck racecheck initcheck synccheck; do
         run "$tool" "$sanitizer" --tool "$tool" --error-exitcode 99 --target-processes all \
-            "$python" -m pytest tests/test_ops.py -q -p no:cacheprovider -x -k "${SANITIZE:-f32 or bf16}"
+            "$python" -m pytest tests/test_ops.py -q -p no:cacheprovider -x -k "${SANITIZE:-(long or wide or mixed) and (f32 or bf16)}"
     done
 else
     say compute-sanitizer "not found"

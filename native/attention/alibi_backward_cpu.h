@@ -19,7 +19,7 @@ BK_HD compute_t<T> alibi_backward_row(const T* dy, T* da, int32_t i, int32_t k_l
     using C = compute_t<T>;
     constexpr int kLanes = 32;
     C lane[kLanes] = {};
-    int32_t j = 0;
+    int64_t j = 0;
     for (; j + kLanes <= k_len; j += kLanes)
         for (int l = 0; l < kLanes; ++l) lane[l] += widen(dy[j + l]) * static_cast<C>(j + l - i);
     for (; j < k_len; ++j) lane[j % kLanes] += widen(dy[j]) * static_cast<C>(j - i);

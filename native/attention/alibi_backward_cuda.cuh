@@ -61,12 +61,14 @@ BK_DEVICE compute_t<T> copy_and_weigh(const T* dy, T* da, const SlopeWalk<Index>
             if (v + u * step >= last) continue;
             if (kCopy) store<N>(da + offset[u], value[u]);
             const auto at = walk.per_row(in_plane[u]);
-            const int32_t j = static_cast<int32_t>(at.remainder), i = static_cast<int32_t>(at.quotient);
+            const int32_t j = static_cast<int32_t>(at.remainder), start = j - static_cast<int32_t>(at.quotient);
+            const int32_t left = walk.k_len - j;  // of the row; j + lane could pass 2^31
 #pragma unroll
             for (int lane = 0; lane < N; ++lane) {
-                const bool wraps = j + lane >= walk.k_len;
-                int32_t distance = j + lane - i;
-                if (wraps) {
+                int32_t distance;
+                if (lane < left) {
+                    distance = start + lane;
+                } else {
                     const auto next = walk.per_row(in_plane[u] + lane);
                     distance = static_cast<int32_t>(next.remainder) - static_cast<int32_t>(next.quotient);
                 }

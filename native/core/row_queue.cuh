@@ -33,7 +33,7 @@ BK_DEVICE uint64_t cache_policy() {
 }
 
 // Rows [first, last) of `source` in order, a batch at a time. send() starts a batch, take() gives the oldest one sent;
-// between them the caller commits and waits (cuda_pipeline.h), so that queues can share that.
+// between them the caller commits and waits (cuda_pipeline.h).
 template <class Source, int N, int kStages>
 class RowQueue {
     using T = typename Source::Element;

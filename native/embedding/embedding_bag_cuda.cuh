@@ -16,12 +16,13 @@ BK_DEVICE int32_t add_bag_rows(const BagShape& shape, const T* weight, const I* 
     constexpr int kUnroll = 8;
     const bool inside = column < shape.embedding_dim;
     int32_t kept = 0;
-    for (int32_t k = first; k < last; k += kUnroll) {
+    const uint32_t end = static_cast<uint32_t>(last);  // unsigned: the last step may pass 2^31
+    for (uint32_t k = static_cast<uint32_t>(first); k < end; k += kUnroll) {
         Vec<T, N> row[kUnroll];
         bool keep[kUnroll];
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) {
-            const int64_t index = k + u < last ? static_cast<int64_t>(indices[k + u]) : -1;
+            const int64_t index = k + u < end ? static_cast<int64_t>(indices[k + u]) : -1;
             keep[u] = shape.keeps(index);
             if (keep[u] && inside) row[u] = load<N>(weight + index * shape.embedding_dim + column);
         }

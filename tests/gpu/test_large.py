@@ -247,3 +247,26 @@ def test_embedding_bag_backward(library, with_workspace):
         terms = dout.values_at(bags[:, None] * D + np.arange(D)) / LENGTH
         size = np.abs(terms).sum(0)
         compare("dweight", dweight, row * D, Expected(terms.sum(0), len(bags) + 1, size, size), tolerance)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_last_positions_of_an_int32(library, backward):
+    """A bag that ends at index 2^31 - 1, where a step of several indices leaves 32 bits."""
+    total, length, rows, width = 2**31 - 1, 13, 101, 5
+    indices = Large("i32", total, np.arange(rows))
+    kept = indices.values_at(np.arange(total - length, total)).astype(int)
+    values = {
+        "total_indices": total, "num_embeddings": rows, "embedding_dim": width, "num_bags": 1, "mode": 0,
+        "padding_idx": -1, "indices": indices, "offsets": Large("i32", 1, np.array([total - length])),
+    }  # fmt: skip
+    if backward:
+        dout, dweight = Large("f32", width, pattern(19, width)), Large("f32", rows * width, byte=0)
+        call(library, "embedding_bag_backward_f32", {**values, "dout": dout, "dweight": dweight})
+        want = np.zeros((rows, width))
+        np.add.at(want, kept, dout.values_at(np.arange(width)))
+        compare("dweight", dweight, 0, Expected(want.ravel(), 2, np.abs(want).ravel()), "atomic_total")
+    else:
+        weight, out = Large("f32", rows * width, pattern(20)), Large("f32", width)
+        call(library, "embedding_bag_f32", {**values, "weight": weight, "out": out})
+        terms = weight.values_at(kept[:, None] * width + np.arange(width))
+        compare("out", out, 0, Expected(terms.sum(0), length, np.abs(terms).sum(0)), "total")
