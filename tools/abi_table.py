@@ -1,16 +1,22 @@
-"""Reads the op tables native/<family>/<family>.abi.
+"""Reads the op tables native/<family>/*.abi.
 
-A table is an INI file and a section of it one row, a family of symbols that differ in dtypes alone. Its keys:
+A table is an INI file and a section of it one row, a family of symbols that differ in dtypes, and in the function that
+they apply, alone. Its keys:
 
-template       C++ class template that implements the row, `{T}`, `{I}` standing for dtypes
-include        the header, relative to native/, that defines it
-T, I           dtypes of the slots; a name takes `{T}` as it is and `{I}` as "", "_i64idx" or "_u8idx"
+template       C++ class template that implements the row, `{T}`, `{U}`, `{I}` standing for dtypes and `{F}` for the
+               function's class: gelu_tanh is GeluTanh
+include        headers, relative to native/, that define them
+T, U, I        dtypes of the slots; a name takes `{T}` and `{U}` as they are and `{I}` as "", "_i64idx" or "_u8idx"
+F              functions, one a line: its name, then what it computes
 params         one a line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a device array
-               `in|out|inout dtype name[extents]`; `in?` and `out?` may be NULL, which the template then decides itself
+               `in|out|inout dtype name[extents]`; `in?` and `out?` may be NULL, which the template then decides itself.
+               A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
+               16-bit floats and T otherwise
 workspace      present where `_workspace_size` exists: what the workspace is for
 can_implement  names of its parameters, where they are not all of `params`
 deterministic  yes, no, or "workspace" (only with one)
 doc            one paragraph for the header and the op list
+like           a row of the same table: what this one does not say itself is as there
 """
 
 import configparser
@@ -24,11 +30,16 @@ PREFIX = "baracuda_kernels_"
 C_TYPES = {
     "f64": "double", "f32": "float", "f16": "bk::f16", "bf16": "bk::bf16",
     "i64": "int64_t", "i32": "int32_t", "i16": "int16_t", "i8": "int8_t",
-    "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t", "bool": "bool",
+    "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t", "bool": "bk::boolean",
+    "fp8e4m3": "bk::e4m3", "fp8e5m2": "bk::e5m2", "s4": "bk::s4x2", "u4": "bk::u4x2",
 }  # fmt: skip
+BITS = {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"}
+COMPUTE = {"f16": "f32", "bf16": "f32"}
 INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
 DIRECTIONS = {"in", "in?", "out", "out?", "inout"}
-KEYS = {"template", "include", "params", "workspace", "can_implement", "deterministic", "doc"}
+SLOTS = ("T", "U", "I")
+KEYS = {"F", "template", "include", "params", "workspace", "can_implement", "deterministic", "doc", "like"}
+OWN = ("workspace", "can_implement", "like")  # keys that a row does not take from another
 
 
 class TableError(Exception):
@@ -54,21 +65,25 @@ class Param:
     def is_output(self) -> bool:
         return "out" in self.direction
 
-    def element(self, slots: dict[str, str]) -> str:
-        """C++ type of the value, or of the elements behind the pointer."""
-        return C_TYPES[slots.get(self.dtype, self.dtype)]
+    def dtype_of(self, slots: dict[str, str]) -> str:
+        """dtype of the value, or of the elements behind the pointer."""
+        slot, _, form = self.dtype.partition(".")
+        dtype = slots.get(slot, slot)
+        return {"": {}, "bits": BITS, "compute": COMPUTE}[form].get(dtype, dtype)
 
-    def prototype(self, *, const: bool = False) -> str:
+    def element(self, slots: dict[str, str]) -> str:
+        """C++ type of it."""
+        return C_TYPES[self.dtype_of(slots)]
+
+    def prototype(self, slots: dict[str, str], *, const: bool = False) -> str:
         """The parameter in the C header; can_implement takes every pointer as const."""
         if self.is_pointer:
             return f"{'void*' if self.is_output and not const else 'const void*'} {self.name}"
-        if self.direction == "host":
-            return f"const {C_TYPES[self.dtype]}* {self.name}"
-        return f"{C_TYPES[self.dtype]} {self.name}"
+        return f"{self.field_type(slots)} {self.name}"
 
-    def field_type(self) -> str:
+    def field_type(self, slots: dict[str, str]) -> str:
         """Type of the template's member that holds a scalar or host array."""
-        return f"const {C_TYPES[self.dtype]}*" if self.direction == "host" else C_TYPES[self.dtype]
+        return f"const {self.element(slots)}*" if self.direction == "host" else self.element(slots)
 
     def pointer_type(self, slots: dict[str, str]) -> str:
         return f"{self.element(slots)}*" if self.is_output else f"const {self.element(slots)}*"
@@ -77,15 +92,22 @@ class Param:
 @dataclasses.dataclass(frozen=True)
 class Row:
     family: str
+    table: str
     name: str
     template: str
-    include: str
+    includes: tuple[str, ...]
+    functions: dict[str, str]  # name -> what it computes; empty for a row of one function
     slots: dict[str, tuple[str, ...]]
     params: tuple[Param, ...]
     check_params: tuple[Param, ...]
     workspace: str
     deterministic: str
     doc: str
+
+    @property
+    def pattern(self) -> str:
+        """Name template of the ops."""
+        return self.name.split()[0]
 
     @property
     def problem(self) -> tuple[Param, ...]:
@@ -96,26 +118,33 @@ class Row:
         return tuple(p for p in self.params if p.is_pointer)
 
     def instances(self):
-        """Yield (op name, slots) for every choice of dtypes."""
-        for choice in itertools.product(*self.slots.values()):
-            slots = dict(zip(self.slots, choice))
-            op = self.name
-            for slot, dtype in slots.items():
-                op = op.replace(f"{{{slot}}}", INDEX_SUFFIX[dtype] if slot == "I" else dtype)
+        """Yield (op name, slots) for every choice of function and dtypes; slots has the function under "F"."""
+        choices = {"F": tuple(self.functions), **self.slots} if self.functions else self.slots
+        for choice in itertools.product(*choices.values()):
+            slots = dict(zip(choices, choice))
+            op = self.pattern
+            for slot, value in slots.items():
+                op = op.replace(f"{{{slot}}}", INDEX_SUFFIX[value] if slot == "I" else value)
             yield op, slots
 
-    def prototypes(self, op: str):
+    def class_of(self, slots: dict[str, str]) -> str:
+        """The C++ class of one instance."""
+        names = {"F": "".join(word.capitalize() for word in slots.get("F", "").split("_"))}
+        names |= {slot: C_TYPES[slots[slot]] for slot in self.slots}
+        return re.sub(r"{(\w)}", lambda m: names[m[1]], self.template)
+
+    def prototypes(self, op: str, slots: dict[str, str]):
         """Yield (result type, function name, parameter list) of one instance's functions."""
         tail = ["void* workspace", "size_t workspace_bytes", "void* stream"]
-        yield "int32_t", f"{PREFIX}{op}_run", ", ".join([p.prototype() for p in self.params] + tail)
-        check = ", ".join(p.prototype(const=True) for p in self.check_params)
+        yield "int32_t", f"{PREFIX}{op}_run", ", ".join([p.prototype(slots) for p in self.params] + tail)
+        check = ", ".join(p.prototype(slots, const=True) for p in self.check_params)
         yield "int32_t", f"{PREFIX}{op}_can_implement", check
         if self.workspace:
-            yield "size_t", f"{PREFIX}{op}_workspace_size", ", ".join(p.prototype() for p in self.problem)
+            yield "size_t", f"{PREFIX}{op}_workspace_size", ", ".join(p.prototype(slots) for p in self.problem)
 
 
 def parse_param(text: str) -> Param:
-    m = re.fullmatch(r"(?:(host|in\??|out\??|inout) )?(\w+) (\w+)(?:\[(.*)\])?", text)
+    m = re.fullmatch(r"(?:(host|in\??|out\??|inout) )?([\w.]+) (\w+)(?:\[(.*)\])?", text)
     if not m:
         raise TableError(f"parameter {text!r} is not '[direction] dtype name[shape]'")
     direction, dtype, name, shape = m.groups(default="")
@@ -124,14 +153,26 @@ def parse_param(text: str) -> Param:
     return Param(name, dtype, direction, shape)
 
 
-def parse_row(family: str, name: str, section) -> Row:
-    slots = {key: tuple(section[key].split()) for key in section if key.isupper()}
+def parse_functions(text: str) -> dict[str, str]:
+    functions = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, _, doc = line.partition(" ")
+        if not doc:
+            raise TableError(f"function {name!r} has no description")
+        if name in functions:
+            raise TableError(f"function {name!r} stands here twice")
+        functions[name] = doc.strip()
+    return functions
+
+
+def parse_row(path: pathlib.Path, name: str, section) -> Row:
+    slots = {key: tuple(section[key].split()) for key in section if key in SLOTS}
     unknown = set(section) - KEYS - set(slots)
     if unknown:
         raise TableError(f"unknown key {sorted(unknown)[0]!r}")
     params = tuple(parse_param(" ".join(line.split())) for line in section["params"].strip().splitlines())
     for p in params:
-        if p.dtype not in C_TYPES and p.dtype not in slots:
+        if not re.fullmatch(rf"{'|'.join(C_TYPES)}|({'|'.join(slots)})(\.bits|\.compute)?", p.dtype):
             raise TableError(f"parameter {p.name}: unknown dtype {p.dtype!r}")
     for slot, dtypes in slots.items():
         if bad := set(dtypes) - set(INDEX_SUFFIX if slot == "I" else C_TYPES):
@@ -143,7 +184,8 @@ def parse_row(family: str, name: str, section) -> Row:
     if section["deterministic"] not in ("yes", "no", "workspace"):
         raise TableError("deterministic is yes, no or workspace")
     return Row(
-        family=family, name=name, template=section["template"], include=section["include"], slots=slots, params=params,
+        family=path.parent.name, table=path.stem, name=name, template=section["template"],
+        includes=tuple(section["include"].split()), functions=parse_functions(section.get("F", "")), slots=slots, params=params,
         check_params=tuple(by_name[n] for n in chosen) or params, workspace=section.get("workspace", ""),
         deterministic=section["deterministic"], doc=" ".join(section["doc"].split()),
     )  # fmt: skip
@@ -157,7 +199,10 @@ def read_table(path: pathlib.Path) -> list[Row]:
         rows = []
         for name in parser.sections():
             try:
-                rows.append(parse_row(path.stem, name, parser[name]))
+                section = dict(parser[name])
+                if "like" in section:
+                    section = {k: v for k, v in parser[section["like"]].items() if k not in OWN} | section
+                rows.append(parse_row(path, name, section))
             except (TableError, KeyError) as error:
                 what = f"key {error} is missing" if isinstance(error, KeyError) else error
                 raise TableError(f"{path.name} [{name}]: {what}") from None

@@ -4,7 +4,7 @@
 usage: gen_abi.py header [--check] | glue DIR | oplist FILE
 
 header   include/baracuda_kernels.h; with --check, only say whether it is as it would be written
-glue     DIR/<family>.<dtype>.cu, one translation unit each, and DIR/symbols.inc
+glue     DIR/<family>.<table>.<dtype>.cu, one translation unit each, and DIR/symbols.inc
 oplist   FILE, the Python module that holds the table for the facade
 
 Files whose content would not change are left alone, so that make rebuilds nothing for them.
@@ -49,7 +49,10 @@ def comment(lines: list[str]) -> str:
 def describe(row: Row) -> list[str]:
     """The comment over a row's prototypes: what it computes, then each argument's dtype and shape."""
     choices = ", ".join(f"{slot}: {' '.join(dtypes)}" for slot, dtypes in row.slots.items())
-    lines = [f"{row.name}  ({choices})", *textwrap.wrap(row.doc, 112)]
+    lines = [f"{row.pattern}  ({choices})", *textwrap.wrap(row.doc, 112)]
+    width = max(map(len, row.functions), default=0)
+    for name, doc in row.functions.items():
+        lines += textwrap.wrap(doc, 112, initial_indent=f"  {name:{width}s}  ", subsequent_indent=" " * (width + 4))
     for p in row.params:
         if p.direction:
             nullable = ", may be NULL" if p.direction.endswith("?") else ""
@@ -69,8 +72,8 @@ def header_text(rows: list[Row]) -> str:
             family = row.family
             parts.append(f"\n/* ---- {family} {'-' * (106 - len(family))} */\n")
         parts.append("\n" + comment(describe(row)))
-        for op, _ in row.instances():
-            for result, name, params in row.prototypes(op):
+        for op, slots in row.instances():
+            for result, name, params in row.prototypes(op, slots):
                 parts.append(f"BARACUDA_API {result} {name}({params});\n")
     return "".join(parts) + EPILOGUE
 
@@ -90,15 +93,13 @@ def abi_hash(header: str) -> str:
 
 def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
     """The functions of one instance. Every field and pointer type of the template is held against the row."""
-    template = row.template
-    for slot in slots:
-        template = template.replace(f"{{{slot}}}", next(p for p in row.params if p.dtype == slot).element(slots))
     problem = row.problem
-    (_, run, run_params), (_, check, check_params), *sized = row.prototypes(op)
+    (_, run, run_params), (_, check, check_params), *sized = row.prototypes(op, slots)
     ns = f"op_{op}"
-    out = [f"namespace {ns} {{", f"using Op = bk::{template};"]
+    out = [f"namespace {ns} {{", f"using Op = bk::{row.class_of(slots)};"]
     for p in problem:
-        out.append(f'static_assert(std::is_same<decltype(Op::{p.name}), {p.field_type()}>::value, "{op}: {p.name}");')
+        field = f"decltype(Op::{p.name}), {p.field_type(slots)}"
+        out.append(f'static_assert(std::is_same<{field}>::value, "{op}: {p.name}");')
     bindings = ", ".join(f"field{i}" for i in range(len(problem)))
     out.append("[[maybe_unused]] void has_no_other_field(const Op& op) {")
     out.append(f"    [[maybe_unused]] auto& [{bindings}] = op;\n}}")
@@ -154,11 +155,11 @@ def glue_files(rows: list[Row]) -> dict[str, str]:
     units = collections.defaultdict(list)
     for row in rows:
         for op, slots in row.instances():
-            units[f"{row.family}.{next(iter(slots.values()))}.cu"].append((op, row, slots))
+            units[f"{row.family}.{row.table}.{next(iter(slots[s] for s in row.slots))}.cu"].append((op, row, slots))
     files = {}
     for name, entries in units.items():
         head = [f"// {NOTICE}", '#include "baracuda_kernels.h"', '#include "core/entry.h"']
-        head += include_lines({row.include for _, row, _ in entries})
+        head += include_lines({include for _, row, _ in entries for include in row.includes})
         files[name] = "\n".join(head) + "\n\n" + "\n".join(glue_row(*entry) for entry in entries)
     return files
 

@@ -17,6 +17,29 @@ struct bf16 {
     uint16_t bits;
 };
 
+// A byte: 0 is false, every other value true; results are 0 or 1.
+struct boolean {
+    uint8_t bits;
+};
+
+// 8-bit floats of the OCP 8-bit Floating Point Specification: e4m3 without infinities (max 448), e5m2 (max 57344).
+struct e4m3 {
+    uint8_t bits;
+};
+
+struct e5m2 {
+    uint8_t bits;
+};
+
+// Two 4-bit integers, the first in the low half: two's complement, and unsigned.
+struct s4x2 {
+    uint8_t bits;
+};
+
+struct u4x2 {
+    uint8_t bits;
+};
+
 template <class T>
 struct ComputeType {
     using type = T;
@@ -29,8 +52,12 @@ template <>
 struct ComputeType<bf16> {
     using type = float;
 };
+template <>
+struct ComputeType<boolean> {
+    using type = bool;
+};
 
-// f32 for the 16-bit floats, T itself for the rest.
+// f32 for the 16-bit floats, bool for boolean, T itself for the rest.
 template <class T>
 using compute_t = typename ComputeType<T>::type;
 
@@ -69,6 +96,8 @@ BK_HD T widen(T x) {
     return x;
 }
 
+BK_HD bool widen(boolean x) { return x.bits != 0; }
+
 BK_HD float widen(bf16 x) { return bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 
 BK_HD float widen(f16 x) {
@@ -86,6 +115,11 @@ BK_HD float widen(f16 x) {
 template <class T>
 struct Narrow {
     static BK_HD T from(T x) { return x; }
+};
+
+template <>
+struct Narrow<boolean> {
+    static BK_HD boolean from(bool x) { return boolean{static_cast<uint8_t>(x)}; }
 };
 
 template <>

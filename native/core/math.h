@@ -1,0 +1,191 @@
+// The mathematics library, by storage type: 16-bit floats may take cheaper instructions of the GPU, whose error their
+// rounding hides. On the CPU the functions are glibc's, declared so that the compiler calls the vector variants of libmvec
+// in loops; choices must be branch-free for that, hence `select`.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/dtype.h"
+#include "core/platform.h"
+
+#if !BK_CUDA && defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
+#if __GLIBC_PREREQ(2, 35)
+#define BK_SIMD(name)                                                 \
+    __attribute__((__simd__("notinbranch"))) float name##f(float) noexcept; \
+    __attribute__((__simd__("notinbranch"))) double name(double) noexcept;
+#define BK_SIMD2(name)                                                       \
+    __attribute__((__simd__("notinbranch"))) float name##f(float, float) noexcept; \
+    __attribute__((__simd__("notinbranch"))) double name(double, double) noexcept;
+extern "C" {
+BK_SIMD(exp) BK_SIMD(exp2) BK_SIMD(expm1) BK_SIMD(log) BK_SIMD(log2) BK_SIMD(log10) BK_SIMD(log1p)
+BK_SIMD(sin) BK_SIMD(cos) BK_SIMD(tan) BK_SIMD(asin) BK_SIMD(acos) BK_SIMD(atan)
+BK_SIMD(sinh) BK_SIMD(cosh) BK_SIMD(tanh) BK_SIMD(asinh) BK_SIMD(acosh) BK_SIMD(atanh)
+BK_SIMD(erf) BK_SIMD(erfc) BK_SIMD(cbrt)
+BK_SIMD2(pow) BK_SIMD2(atan2) BK_SIMD2(hypot)
+}
+#undef BK_SIMD
+#undef BK_SIMD2
+#endif
+#endif
+
+namespace bk::math {
+
+template <class T>
+constexpr bool kIsHalf = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+
+// b where the condition is false, else a; never a branch on the CPU.
+template <class C>
+BK_HD C select(bool condition, C a, C b) {
+#if BK_ON_GPU
+    return condition ? a : b;
+#else
+    if constexpr (std::is_floating_point_v<C>) {
+        using Bits = bits_t<C>;
+        const Bits mask = static_cast<Bits>(-static_cast<std::make_signed_t<Bits>>(condition));
+        return bit_cast<C>(static_cast<Bits>((bit_cast<Bits>(a) & mask) | (bit_cast<Bits>(b) & ~mask)));
+    } else {
+        return condition ? a : b;
+    }
+#endif
+}
+
+template <class C>
+BK_HD bool isnan(C x) {
+    return x != x;
+}
+
+// The smaller; b if either is NaN.
+template <class C>
+BK_HD C min(C a, C b) {
+    return select(a < b, a, b);
+}
+
+// The larger; b if either is NaN.
+template <class C>
+BK_HD C max(C a, C b) {
+    return select(a > b, a, b);
+}
+
+#define BK_MATH(name, function)                                                                  \
+    template <class T>                                                                           \
+    BK_HD compute_t<T> name(compute_t<T> x) {                                                    \
+        if constexpr (std::is_same_v<compute_t<T>, double>) return ::function(x);                \
+        else return ::function##f(x);                                                            \
+    }
+#define BK_MATH2(name, function)                                                                 \
+    template <class T>                                                                           \
+    BK_HD compute_t<T> name(compute_t<T> x, compute_t<T> y) {                                    \
+        if constexpr (std::is_same_v<compute_t<T>, double>) return ::function(x, y);             \
+        else return ::function##f(x, y);                                                         \
+    }
+
+BK_MATH(expm1, expm1)
+BK_MATH(log, log)
+BK_MATH(log2, log2)
+BK_MATH(log10, log10)
+BK_MATH(log1p, log1p)
+BK_MATH(sin, sin)
+BK_MATH(cos, cos)
+BK_MATH(tan, tan)
+BK_MATH(asin, asin)
+BK_MATH(acos, acos)
+BK_MATH(atan, atan)
+BK_MATH(sinh, sinh)
+BK_MATH(cosh, cosh)
+BK_MATH(tanh, tanh)
+BK_MATH(asinh, asinh)
+BK_MATH(acosh, acosh)
+BK_MATH(atanh, atanh)
+BK_MATH(erf, erf)
+BK_MATH(erfc, erfc)
+BK_MATH(cbrt, cbrt)
+BK_MATH(sqrt, sqrt)
+BK_MATH(floor, floor)
+BK_MATH(ceil, ceil)
+BK_MATH(trunc, trunc)
+BK_MATH(rint, rint)
+BK_MATH(fabs, fabs)
+BK_MATH2(pow, pow)
+BK_MATH2(atan2, atan2)
+BK_MATH2(hypot, hypot)
+BK_MATH2(fmod, fmod)
+BK_MATH2(copysign, copysign)
+BK_MATH2(nextafter, nextafter)
+#undef BK_MATH
+#undef BK_MATH2
+
+// Rounded once.
+template <class C>
+BK_HD C fma(C a, C b, C c) {
+    if constexpr (std::is_same_v<C, double>) return __builtin_fma(a, b, c);
+    else return __builtin_fmaf(a, b, c);
+}
+
+template <class T>
+BK_HD compute_t<T> exp2(compute_t<T> x) {
+    if constexpr (std::is_same_v<compute_t<T>, double>) {
+        return ::exp2(x);
+    } else {
+#if BK_ON_GPU
+        if constexpr (kIsHalf<T>) {
+            float y;
+            asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));  // 2 ulp
+            return y;
+        }
+#endif
+        return ::exp2f(x);
+    }
+}
+
+template <class T>
+BK_HD compute_t<T> exp(compute_t<T> x) {
+    if constexpr (std::is_same_v<compute_t<T>, double>) {
+        return ::exp(x);
+    } else {
+#if BK_ON_GPU
+        // The product's rounding costs at most 2^-17, at the ends of the range.
+        if constexpr (kIsHalf<T>) return exp2<T>(x * 1.44269504f);
+#endif
+        return ::expf(x);
+    }
+}
+
+// 1 / x for x that is normal and whose reciprocal is: within 1 ulp for the 16-bit types, rounded once for others.
+template <class T>
+BK_HD compute_t<T> reciprocal(compute_t<T> x) {
+#if BK_ON_GPU
+    if constexpr (kIsHalf<T>) {
+        float y;
+        asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+        return y;
+    }
+#endif
+    return compute_t<T>(1) / x;
+}
+
+template <class T>
+BK_HD compute_t<T> rsqrt(compute_t<T> x) {
+#if BK_ON_GPU
+    if constexpr (std::is_same_v<compute_t<T>, double>) return ::rsqrt(x);
+    else return ::rsqrtf(x);
+#else
+    return compute_t<T>(1) / sqrt<T>(x);
+#endif
+}
+
+// ln |Gamma(x)|. The C library's lgamma would write the global signgam.
+template <class T>
+BK_HD compute_t<T> lgamma(compute_t<T> x) {
+#if BK_ON_GPU
+    if constexpr (std::is_same_v<compute_t<T>, double>) return ::lgamma(x);
+    else return ::lgammaf(x);
+#else
+    int sign;
+    if constexpr (std::is_same_v<compute_t<T>, double>) return ::lgamma_r(x, &sign);
+    else return ::lgammaf_r(x, &sign);
+#endif
+}
+
+}  // namespace bk::math
