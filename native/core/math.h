@@ -12,18 +12,17 @@
 
 #if !BK_CUDA && defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
 #if __GLIBC_PREREQ(2, 35)
-#define BK_SIMD(name)                                                 \
+#define BK_SIMD(name)                                                       \
     __attribute__((__simd__("notinbranch"))) float name##f(float) noexcept; \
     __attribute__((__simd__("notinbranch"))) double name(double) noexcept;
-#define BK_SIMD2(name)                                                       \
+#define BK_SIMD2(name)                                                             \
     __attribute__((__simd__("notinbranch"))) float name##f(float, float) noexcept; \
     __attribute__((__simd__("notinbranch"))) double name(double, double) noexcept;
 extern "C" {
-BK_SIMD(exp) BK_SIMD(exp2) BK_SIMD(expm1) BK_SIMD(log) BK_SIMD(log2) BK_SIMD(log10) BK_SIMD(log1p)
-BK_SIMD(sin) BK_SIMD(cos) BK_SIMD(tan) BK_SIMD(asin) BK_SIMD(acos) BK_SIMD(atan)
-BK_SIMD(sinh) BK_SIMD(cosh) BK_SIMD(tanh) BK_SIMD(asinh) BK_SIMD(acosh) BK_SIMD(atanh)
-BK_SIMD(erf) BK_SIMD(erfc) BK_SIMD(cbrt)
-BK_SIMD2(pow) BK_SIMD2(atan2) BK_SIMD2(hypot)
+BK_SIMD(exp)
+BK_SIMD(exp2) BK_SIMD(expm1) BK_SIMD(log) BK_SIMD(log2) BK_SIMD(log10) BK_SIMD(log1p) BK_SIMD(sin) BK_SIMD(cos) BK_SIMD(tan)
+    BK_SIMD(asin) BK_SIMD(acos) BK_SIMD(atan) BK_SIMD(sinh) BK_SIMD(cosh) BK_SIMD(tanh) BK_SIMD(asinh) BK_SIMD(acosh)
+        BK_SIMD(atanh) BK_SIMD(erf) BK_SIMD(erfc) BK_SIMD(cbrt) BK_SIMD2(pow) BK_SIMD2(atan2) BK_SIMD2(hypot)
 }
 #undef BK_SIMD
 #undef BK_SIMD2
@@ -43,7 +42,7 @@ BK_HD C select(bool condition, C a, C b) {
 #else
     if constexpr (std::is_floating_point_v<C>) {
         using Bits = bits_t<C>;
-        const Bits mask = static_cast<Bits>(-static_cast<std::make_signed_t<Bits>>(condition));
+        const Bits mask = static_cast<Bits>(-static_cast<std::make_signed_t<Bits> >(condition));
         return bit_cast<C>(static_cast<Bits>((bit_cast<Bits>(a) & mask) | (bit_cast<Bits>(b) & ~mask)));
     } else {
         return condition ? a : b;
@@ -68,17 +67,21 @@ BK_HD C max(C a, C b) {
     return select(a > b, a, b);
 }
 
-#define BK_MATH(name, function)                                                                  \
-    template <class T>                                                                           \
-    BK_HD compute_t<T> name(compute_t<T> x) {                                                    \
-        if constexpr (std::is_same_v<compute_t<T>, double>) return ::function(x);                \
-        else return ::function##f(x);                                                            \
+#define BK_MATH(name, function)                             \
+    template <class T>                                      \
+    BK_HD compute_t<T> name(compute_t<T> x) {               \
+        if constexpr (std::is_same_v<compute_t<T>, double>) \
+            return ::function(x);                           \
+        else                                                \
+            return ::function##f(x);                        \
     }
-#define BK_MATH2(name, function)                                                                 \
-    template <class T>                                                                           \
-    BK_HD compute_t<T> name(compute_t<T> x, compute_t<T> y) {                                    \
-        if constexpr (std::is_same_v<compute_t<T>, double>) return ::function(x, y);             \
-        else return ::function##f(x, y);                                                         \
+#define BK_MATH2(name, function)                              \
+    template <class T>                                        \
+    BK_HD compute_t<T> name(compute_t<T> x, compute_t<T> y) { \
+        if constexpr (std::is_same_v<compute_t<T>, double>)   \
+            return ::function(x, y);                          \
+        else                                                  \
+            return ::function##f(x, y);                       \
     }
 
 BK_MATH(expm1, expm1)
@@ -119,8 +122,10 @@ BK_MATH2(nextafter, nextafter)
 // Rounded once.
 template <class C>
 BK_HD C fma(C a, C b, C c) {
-    if constexpr (std::is_same_v<C, double>) return __builtin_fma(a, b, c);
-    else return __builtin_fmaf(a, b, c);
+    if constexpr (std::is_same_v<C, double>)
+        return ::fma(a, b, c);
+    else
+        return ::fmaf(a, b, c);
 }
 
 template <class T>
@@ -168,8 +173,10 @@ BK_HD compute_t<T> reciprocal(compute_t<T> x) {
 template <class T>
 BK_HD compute_t<T> rsqrt(compute_t<T> x) {
 #if BK_ON_GPU
-    if constexpr (std::is_same_v<compute_t<T>, double>) return ::rsqrt(x);
-    else return ::rsqrtf(x);
+    if constexpr (std::is_same_v<compute_t<T>, double>)
+        return ::rsqrt(x);
+    else
+        return ::rsqrtf(x);
 #else
     return compute_t<T>(1) / sqrt<T>(x);
 #endif
@@ -179,12 +186,16 @@ BK_HD compute_t<T> rsqrt(compute_t<T> x) {
 template <class T>
 BK_HD compute_t<T> lgamma(compute_t<T> x) {
 #if BK_ON_GPU
-    if constexpr (std::is_same_v<compute_t<T>, double>) return ::lgamma(x);
-    else return ::lgammaf(x);
+    if constexpr (std::is_same_v<compute_t<T>, double>)
+        return ::lgamma(x);
+    else
+        return ::lgammaf(x);
 #else
     int sign;
-    if constexpr (std::is_same_v<compute_t<T>, double>) return ::lgamma_r(x, &sign);
-    else return ::lgammaf_r(x, &sign);
+    if constexpr (std::is_same_v<compute_t<T>, double>)
+        return ::lgamma_r(x, &sign);
+    else
+        return ::lgammaf_r(x, &sign);
 #endif
 }
 
