@@ -5,21 +5,26 @@ finds the order of arguments in the table and needs nothing else to call any dty
 """
 
 import dataclasses
+import functools
 import zlib
 from collections.abc import Callable
 
 import numpy as np
 
-from harness.numerics import LARGEST, SMALLEST, SMALLEST_NORMAL, encode, round_to
+from harness.launch import ROWS
+from harness.numerics import LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, is_float, round_to
+
+BAD_SHARE = 5  # one in so many of a case's bad calls is tried with an instance that is not full
 
 
 @dataclasses.dataclass
 class Array:
     """One device array.
 
-    dtype    storage: "f32" "f64" "f16" "bf16" "i32" "i64"
-    shape    logical extents
-    values   float64 (exactly representable in dtype) or integers; None for a pure output
+    dtype    storage, a key of harness.numerics.STORAGE
+    shape    logical extents; of a packed dtype (s4, u4) one, the number of elements
+    values   as harness.numerics has them: float64 (exactly representable in dtype), or integers; a bool is its byte,
+             so that "set" is any of 1 to 255; None for a pure output
     strides  in elements, any sign, of the view that the op sees; None is row-major
     """
 
@@ -40,19 +45,22 @@ class Problem:
     host     host arrays as sequences of ints; None passes NULL
     arrays   every device array, outputs too
     null     arrays passed as NULL (optional ones)
+    function   what the row applies (its slot F), for the reference; whoever makes a problem puts draw.function here
     """
 
     scalars: dict[str, int | float]
     arrays: dict[str, Array]
     host: dict[str, tuple[int, ...] | None] = dataclasses.field(default_factory=dict)
     null: tuple[str, ...] = ()
+    function: str = ""
 
 
 @dataclasses.dataclass
 class Expected:
     """What one output must be.
 
-    value    float64, of the output's shape
+    value    of the output's shape: float64 or longdouble, or integers, which are compared exactly
+    op       for the class "ulp": key of tolerances.ULPS; what is not there has the default bound of its dtype
     count    pointwise: roundings before the last; sums: number of terms (scalar or per cell)
     terms    sum of the magnitudes of what was added or cancelled, per cell
     divided  part of `terms` that was rounded to storage before it was added
@@ -62,11 +70,14 @@ class Expected:
     count: np.ndarray | int = 0
     terms: np.ndarray | float = 0.0
     divided: np.ndarray | float = 0.0
+    op: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Bad:
     """A call that must fail without writing anything. It is the case's `plain` problem with changes.
+
+    A shift that leaves the array aligned, as any does for elements of one byte, is not tried.
 
     status     of `_run`
     text       regular expression that the error text after "<op>: " must match from its start
@@ -76,6 +87,7 @@ class Bad:
     alias      output -> array whose memory it uses
     short      pass a workspace one byte too short (only dtypes whose `_workspace_size` is not 0 are tried)
     can        status of `_can_implement`, which sees neither pointers nor workspace
+    of         name of the problem that it is a variation of, where that is not `plain`
     """
 
     name: str
@@ -88,6 +100,7 @@ class Bad:
     alias: dict[str, str] = dataclasses.field(default_factory=dict)
     short: bool = False
     can: int = 0
+    of: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,6 +167,7 @@ class Bench:
     workspace  time with a workspace of `_workspace_size` bytes (else NULL)
     zeroed     arrays that must be zeroed within the timed region, on both sides
     bounds     what it must reach
+    function   slot F, "" for rows without one
     """
 
     name: str
@@ -169,6 +183,7 @@ class Bench:
     numpy_peer: Callable | None = None
     workspace: bool = False
     zeroed: tuple[str, ...] = ()
+    function: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,6 +193,9 @@ class Case:
     row         section name in the op table, e.g. "segment_sum{I}_{T}"
     problems    name -> function of a Draw that makes a Problem; tried with every dtype, alignment and workspace mode
     reference   Problem -> {output: Expected}, in float64, written without looking at the kernels
+    brief       names of the problems for instances that `full` leaves out; empty: they have all
+    full        whether the instance of the slots is tried with all problems and bad calls. Shapes and strides are
+                matters of the code around a function, so by default the first function of a row is
     tolerance   output -> class of tolerances.py
     tolerance_without_workspace   the same where a call without a workspace promises less; None: it does not
     plain       name of the problem that the bad calls are variations of; no extent of it is 0
@@ -198,43 +216,115 @@ class Case:
     tolerance_without_workspace: dict[str, str] | None = None
     aliases: tuple[tuple[str, str], ...] = ()
     benches: tuple[Bench, ...] = ()
+    brief: tuple[str, ...] = ()
+    full: Callable[[dict[str, str]], bool] | None = None
+
+    def is_full(self, slots: dict[str, str]) -> bool:
+        if not self.brief:
+            return True
+        return self.full(slots) if self.full else slots.get("F") == next(iter(ROWS[self.row].functions), None)
+
+    def names(self, slots: dict[str, str]) -> tuple[str, ...]:
+        """The problems that an instance is tried with."""
+        return tuple(self.problems) if self.is_full(slots) else self.brief
+
+    def large_of(self, slots: dict[str, str]) -> str:
+        return self.large if self.is_full(slots) else self.plain
+
+    def bad_of(self, op: str, slots: dict[str, str]) -> tuple[Bad, ...]:
+        """The bad calls that an instance is tried with: of those that are not full each takes another part of them."""
+        if self.is_full(slots):
+            return self.bad
+        return self.bad[zlib.crc32(op.encode()) % BAD_SHARE :: BAD_SHARE]
 
     def tolerance_of(self, output: str, with_workspace: bool) -> str:
         table = self.tolerance if with_workspace else self.tolerance_without_workspace or self.tolerance
         return table[output]
 
 
+@functools.cache
+def special_floats(dtype: str) -> np.ndarray:
+    """NaN, infinities (where the dtype has them), zeros, subnormals, and what is so large that thousands of them still
+    have a sum."""
+    edge = [SMALLEST[dtype], SMALLEST_NORMAL[dtype], SMALLEST_NORMAL[dtype] - SMALLEST[dtype], 0.0, 1.0]
+    edge.append(LARGEST[dtype] / (2**14 if LARGEST[dtype] > 2**16 or dtype == "f16" else 8))
+    edge += [] if dtype == "fp8e4m3" else [np.inf]
+    return np.array([np.nan, *edge, *(-e for e in edge)])
+
+
+@functools.cache
+def special_integers(dtype: str) -> np.ndarray:
+    """Ends of the range, 0, +-1, powers of two and their neighbours."""
+    low, high = LIMITS[dtype]
+    powers = [sign * 2**k + d for k in range(65) for sign in (1, -1) for d in (-1, 0, 1)]
+    found = sorted({v for v in (low, low + 1, high - 1, high, *powers) if low <= v <= high})
+    return np.array(found, np.uint64 if dtype == "u64" else np.int64)
+
+
 class Draw:
-    """Seeded random inputs for one dtype (and index dtype)."""
+    """Seeded random inputs for one instance of a row.
+
+    slots      all of them; function (F), dtype (T), other (U) and index (I) are "" where the row has none
+    """
 
     def __init__(self, slots: dict[str, str], seed: str | int):
-        self.dtype = slots["T"]
-        self.index = slots.get("I", "")
+        self.slots = slots
+        self.function, self.dtype = slots.get("F", ""), slots.get("T", "")
+        self.other, self.index = slots.get("U", ""), slots.get("I", "")
         self.rng = np.random.default_rng(zlib.crc32(seed.encode()) if isinstance(seed, str) else seed)
 
-    def floats(self, shape, kind: str = "normal", strides=None) -> Array:
-        """kind: "normal"; "positive"; "special": one value in four is NaN, an infinity, a zero, subnormal, or so
-        large that thousands of them still have a sum."""
-        shape = tuple(shape)
+    def values(self, shape, kind: str = "normal", strides=None, dtype: str = "") -> Array:
+        """Floats or integers, by the dtype (default: slot T)."""
+        make = self.floats if is_float(dtype or self.dtype) else self.integers
+        return make(shape, kind, strides, dtype)
+
+    def floats(self, shape, kind: str = "normal", strides=None, dtype: str = "") -> Array:
+        """kind: "normal"; "positive": at least 1; "wide": of every magnitude that the dtype has; "special": one value
+        in four is from special_floats()."""
+        shape, dtype = tuple(shape), dtype or self.dtype
         values = self.rng.standard_normal(shape)
         if kind == "positive":
             values = np.abs(values) + 1
+        elif kind == "wide":
+            top = int(np.frexp(LARGEST[dtype])[1]) - 1
+            exponents = self.rng.integers(LEAST[dtype], top, shape, endpoint=True)
+            values = np.clip(np.ldexp(np.clip(values, -1.9, 1.9), exponents), -LARGEST[dtype], LARGEST[dtype])
         elif kind == "special":
-            d = self.dtype
-            edge = [SMALLEST[d], SMALLEST_NORMAL[d], SMALLEST_NORMAL[d] - SMALLEST[d], LARGEST[d] / 2**14, 0.0, 1.0]
-            pool = np.array([np.nan, np.inf, -np.inf, *edge, *(-e for e in edge)])
-            values = np.where(self.rng.random(shape) < 0.25, self.rng.choice(pool, shape), values)
+            values = np.where(self.rng.random(shape) < 0.25, self.rng.choice(special_floats(dtype), shape), values)
         elif kind != "normal":
             raise ValueError(kind)
-        values = round_to(values, self.dtype).reshape(shape)
-        if strides is not None:
-            # Cells that share memory hold one value.
-            values = values[tuple(slice(0, 1) if s == 0 else slice(None) for s in strides)] if shape else values
-            values = np.broadcast_to(values, shape)
-        return Array(self.dtype, shape, values, strides)
+        return self.array(round_to(values, dtype).reshape(shape), dtype, strides)
 
-    def output(self, shape, strides=None) -> Array:
-        return Array(self.dtype, tuple(shape), None, strides)
+    def integers(self, shape, kind: str = "normal", strides=None, dtype: str = "") -> Array:
+        """kind: "normal": half of them small, half anything; "positive": from 1 on; "small": at most 9 in magnitude;
+        "special": one value in two is from special_integers(), a bool any byte; "wide" is "special"."""
+        shape, dtype = tuple(shape), dtype or self.dtype
+        low, high = LIMITS[dtype]
+        whole = np.uint64 if dtype == "u64" else np.int64
+        values = self.rng.integers(max(low, -9), min(high, 9), shape, whole, endpoint=True)
+        if kind not in ("normal", "positive", "small", "special", "wide"):
+            raise ValueError(kind)
+        if kind != "small":
+            anything = self.rng.integers(low, high, shape, whole, endpoint=True)
+            values = np.where(self.rng.random(shape) < 0.5, anything, values)
+        if kind == "positive":
+            values = np.where(values < 1, 1, np.abs(values)).astype(whole)
+        if kind in ("special", "wide"):
+            edges = np.arange(256) if dtype == "bool" else special_integers(dtype)
+            values = np.where(self.rng.random(shape) < 0.5, self.rng.choice(edges, shape), values)
+        return self.array(np.asarray(values).reshape(shape), dtype, strides)
+
+    def array(self, values, dtype: str = "", strides=None) -> Array:
+        """An array of given values, which the dtype holds; cells that share memory get one of them."""
+        values = np.asarray(values)
+        shape = values.shape
+        if strides is not None and shape:
+            values = values[tuple(slice(0, 1) if s == 0 else slice(None) for s in strides)]
+            values = np.broadcast_to(values, shape)
+        return Array(dtype or self.dtype, shape, values, strides)
+
+    def output(self, shape, strides=None, dtype: str = "") -> Array:
+        return Array(dtype or self.dtype, tuple(shape), None, strides)
 
     def indices(self, values) -> Array:
         values = np.asarray(values, np.int64)

@@ -13,10 +13,28 @@ from .launch import (
     workspace_size,
 )
 from .memory import FINITE_POISON, NAN_POISON, Guarded, cuda_check, dense_strides, memory_of
-from .numerics import COMPUTE, FLOATS, LARGEST, SMALLEST, SMALLEST_NORMAL, UNIT_ROUNDOFF, decode, encode, round_to
+from .numerics import (
+    COMPUTE,
+    FLOATS,
+    FP8,
+    INTEGERS,
+    LARGEST,
+    LIMITS,
+    PACKED,
+    SMALLEST,
+    SMALLEST_NORMAL,
+    UNIT_ROUNDOFF,
+    decode,
+    encode,
+    is_float,
+    itemsize,
+    round_to,
+    width,
+)
 
 __all__ = [
-    "COMPUTE", "FINITE_POISON", "FLOATS", "LARGEST", "NAN_POISON", "OPS", "ROOT", "ROWS", "SMALLEST", "SMALLEST_NORMAL",
-    "UNIT_ROUNDOFF", "Guarded", "Launch", "Outcome", "can_implement", "claims_determinism", "cuda_check", "decode",
-    "dense_strides", "encode", "last_error", "launch", "memory_of", "round_to", "workspace_size",
+    "COMPUTE", "FINITE_POISON", "FLOATS", "FP8", "INTEGERS", "LARGEST", "LIMITS", "NAN_POISON", "OPS", "PACKED", "ROOT",
+    "ROWS", "SMALLEST", "SMALLEST_NORMAL", "UNIT_ROUNDOFF", "Guarded", "Launch", "Outcome", "can_implement",
+    "claims_determinism", "cuda_check", "decode", "dense_strides", "encode", "is_float", "itemsize", "last_error",
+    "launch", "memory_of", "round_to", "width", "workspace_size",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 from .memory import FINITE_POISON, INDEX_GUARD, NAN_POISON, Guarded, guarded_bytes, memory_of
-from .numerics import FLOATS, decode
+from .numerics import decode, is_float
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 if str(ROOT / "tools") not in sys.path:
@@ -16,7 +16,7 @@ if str(ROOT / "tools") not in sys.path:
 
 abi_table = importlib.import_module("abi_table")
 ROWS = {row.name: row for row in abi_table.read_all()}
-# op -> (row, dtype of each slot)
+# op -> (row, its slots: function F, dtypes T, U, I)
 OPS = {op: (row, slots) for row in ROWS.values() for op, slots in row.instances()}
 
 
@@ -107,7 +107,7 @@ class Launch:
             if p.name in null:
                 self.buffers[p.name] = None
             elif p.name not in alias:
-                fill = poison if array.dtype in FLOATS else INDEX_GUARD
+                fill = poison if p.is_output or is_float(array.dtype) else INDEX_GUARD
                 self.buffers[p.name] = Guarded(
                     self.memory, array.dtype, array.shape, array.strides, array.values, fill, at, shift.get(p.name, 0)
                 )
@@ -148,7 +148,7 @@ class Launch:
                 continue
             buffer.check(f"{self.op}: {p.name}", written=status == 0 and p.name in self._written)
             if p.is_output:
-                bits[p.name], dtypes[p.name] = buffer.bits(), buffer.dtype
+                bits[p.name], dtypes[p.name] = buffer.bits(), self.problem.arrays[p.name].dtype
         return Outcome(status, text, bits, dtypes)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .numerics import bits_type, decode, encode, itemsize
+from .numerics import PACKED, bits_type, decode, encode, itemsize, pack, unpack
 
 GUARD = 1024  # bytes at each end; a multiple of every vector width
 NAN_POISON, FINITE_POISON = 0xFF, 0xA5
@@ -96,6 +96,8 @@ def dense_strides(shape) -> tuple[int, ...]:
 class Guarded:
     """An array in backend memory between guard bytes, all cells poisoned that `values` does not set.
 
+    A packed dtype (s4, u4) has one axis and no strides; offset then counts bytes.
+
     strides  in elements, any sign; default row-major
     offset   elements by which the first cell misses a 256-byte boundary
     shift    bytes by which the pointer handed out is off (for misaligned operands)
@@ -103,9 +105,10 @@ class Guarded:
 
     def __init__(self, memory, dtype, shape, strides=None, values=None, poison=NAN_POISON, offset=0, shift=0):
         self.dtype, self.shape, size = dtype, tuple(shape), itemsize(dtype)
-        strides = dense_strides(self.shape) if strides is None else tuple(strides)
+        self._extents = (-(-self.shape[0] // 2),) if dtype in PACKED else self.shape  # of the cells in memory
+        strides = dense_strides(self._extents) if strides is None else tuple(strides)
         empty = 0 in self.shape
-        steps = [0] if empty else [(e - 1) * s for e, s in zip(self.shape, strides)]
+        steps = [0] if empty else [(e - 1) * s for e, s in zip(self._extents, strides)]
         low, high = sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
         span = 0 if empty else high - low + 1
         total = 2 * GUARD + (offset + span) * size
@@ -113,24 +116,28 @@ class Guarded:
         self._strides = tuple(s * size for s in strides)
         self.image = np.full(total, poison, np.uint8)
         if values is not None:
-            self._cells(self.image)[...] = encode(values, dtype)
+            self._cells(self.image)[...] = self._stored(encode(values, dtype))
         self.block = memory.allocate(total)
         self.block.write(self.image)
         self.pointer = self.block.pointer + self._first + shift
 
     def _cells(self, image: np.ndarray) -> np.ndarray:
         if 0 in self.shape:
-            return np.empty(self.shape, bits_type(self.dtype))
-        return np.ndarray(self.shape, bits_type(self.dtype), image, self._first, self._strides)
+            return np.empty(self._extents, bits_type(self.dtype))
+        return np.ndarray(self._extents, bits_type(self.dtype), image, self._first, self._strides)
+
+    def _stored(self, bits: np.ndarray) -> np.ndarray:
+        return pack(bits) if self.dtype in PACKED else bits
 
     def set_bits(self, bits: np.ndarray) -> None:
         """Replace the cells, here and on the device."""
-        self._cells(self.image)[...] = bits
+        self._cells(self.image)[...] = self._stored(bits)
         self.block.write(self.image)
 
     def bits(self) -> np.ndarray:
-        """The cells as they are now."""
-        return self._cells(self.block.read()).copy()
+        """The elements as they are now."""
+        cells = self._cells(self.block.read())
+        return unpack(cells, self.shape[0]) if self.dtype in PACKED else cells.copy()
 
     def values(self) -> np.ndarray:
         return decode(self.bits(), self.dtype)

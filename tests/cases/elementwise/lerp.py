@@ -1,0 +1,135 @@
+"""binary_lerp, binary_lerp_param and their gradients."""
+
+import numpy as np
+
+from ..model import Case, Expected
+from .common import (
+    SIZES,
+    benches,
+    flat_calls,
+    flat_maker,
+    flat_problems,
+    gradient_problems,
+    gradients,
+    strided_calls,
+    strided_maker,
+    strided_problems,
+)
+
+WEIGHTS = (0.3, 0.75, -2.0, 1.5)
+
+
+def weight_of(problem, row):
+    """As the arithmetic takes it: the parameter, rounded to f32 where the row or the dtype has no more."""
+    p = problem.scalars["p"]
+    wide = "_param" in row and next(iter(problem.arrays.values())).dtype == "f64"
+    return p if wide else float(np.float32(p))
+
+
+def lerp_reference(row):
+    """For a weight of at least one half the step is taken from b, which matters at the end alone: 1 - w is 0 there."""
+
+    def reference(problem):
+        w = weight_of(problem, row)
+        a, b = problem.arrays["a"].values, problem.arrays["b"].values
+        with np.errstate(invalid="ignore", over="ignore"):
+            step = (w if w < 0.5 else 1 - w) * (b - a)
+            value = a + step if w < 0.5 else b - step
+        # the difference, 1 - w and the product are rounded before the sum is
+        return {"y": Expected(value, 3, np.abs(step))}
+
+    return reference
+
+
+def lerp_backward_reference(row):
+    def reference(problem):
+        w = weight_of(problem, row)
+        dy = problem.arrays["dy"].values
+        with np.errstate(invalid="ignore", over="ignore"):
+            da, db = (1 - w) * dy, w * dy
+        return gradients(problem, {"da": da, "db": db}, "lerp_backward")
+
+    return reference
+
+
+def flat_lerp_problems(make):
+    problems = flat_problems(make)
+    problems |= {f"n{n}": lambda d, n=n, p=p: make(d, n, p=p) for n, p in zip(SIZES, WEIGHTS * 3)}
+    for p in (0.0, 1.0, 0.5, 0.25, 0.999, float("nan")):
+        problems[f"p{p}"] = lambda d, p=p: make(d, 131, p=p)
+    for p in (0.0, 0.3, 0.7, 1.0):
+        problems[f"special_p{p}"] = lambda d, p=p: make(d, 500, "special", p=p)
+    return problems
+
+
+def torch_lerp(torch, t, scalars):
+    return lambda: torch.lerp(t["a"], t["b"], scalars["p"], out=t["y"])
+
+
+def torch_lerp_backward(torch, t, scalars):
+    p = scalars["p"]
+
+    def peer():
+        torch.mul(t["dy"], 1 - p, out=t["da"])
+        torch.mul(t["dy"], p, out=t["db"])
+
+    return peer
+
+
+def numpy_lerp(a, scalars):
+    p = a["y"].dtype.type(scalars["p"])
+
+    def peer():
+        np.subtract(a["b"], a["a"], out=a["y"])
+        np.multiply(a["y"], p, out=a["y"])
+        np.add(a["y"], a["a"], out=a["y"])
+
+    return peer
+
+
+def numpy_lerp_backward(a, scalars):
+    p = a["da"].dtype.type(scalars["p"])
+
+    def peer():
+        np.multiply(a["dy"], 1 - p, out=a["da"])
+        np.multiply(a["dy"], p, out=a["db"])
+
+    return peer
+
+
+BENCHES = {
+    "binary_lerp": benches("lerp", ("a", "b"), ("y",), torch_lerp, numpy_lerp, p=0.3),
+    "binary_lerp_backward": benches(
+        "lerp_backward", ("dy",), ("da", "db"), torch_lerp_backward, numpy_lerp_backward, p=0.3
+    ),
+}
+
+
+def cases(name):
+    """The four rows of binary_lerp or binary_lerp_param."""
+    y, backward = {"y": "pointwise"}, {"da": "ulp", "db": "ulp"}
+    row, strided = f"{name}_{{T}}", f"{name}_{{T}}_strided"
+    yield Case(
+        row=row, problems=flat_lerp_problems(flat_maker(row, p=0.3)), reference=lerp_reference(row), tolerance=y,
+        aliases=(("y", "a"), ("y", "b")), benches=BENCHES.get(name, ()), **flat_calls(row),
+    )  # fmt: skip
+    yield Case(
+        row=strided, problems=strided_problems(strided_maker(strided, p=0.3), ("a", "b"), ("y",)),
+        reference=lerp_reference(row), tolerance=y, aliases=(("y", "a"), ("y", "b")), **strided_calls(strided),
+    )  # fmt: skip
+    row, strided = f"{name}_backward_{{T}}", f"{name}_backward_{{T}}_strided"
+    flat, nulls = flat_maker(row, p=0.3), {"null_da": ("da",), "null_db": ("db",), "null_all": ("da", "db")}
+    yield Case(
+        row=row, problems=flat_lerp_problems(flat) | {k: lambda d, n=n: flat(d, 33, null=n) for k, n in nulls.items()},
+        reference=lerp_backward_reference(row), tolerance=backward, aliases=(("da", "dy"), ("db", "dy")),
+        benches=BENCHES.get(f"{name}_backward", ()), **flat_calls(row),
+    )  # fmt: skip
+    make = strided_maker(strided, p=0.3)
+    yield Case(
+        row=strided, problems=strided_problems(make, ("dy",), ("da", "db")) | gradient_problems(make, ("da", "db")),
+        reference=lerp_backward_reference(row), tolerance=backward, aliases=(("da", "dy"), ("db", "dy")),
+        **strided_calls(strided),
+    )  # fmt: skip
+
+
+CASES = (*cases("binary_lerp"), *cases("binary_lerp_param"))
