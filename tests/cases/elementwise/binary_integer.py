@@ -1,0 +1,36 @@
+"""Functions of two integers: arithmetic, extrema, bitwise functions and shifts."""
+
+from harness.numerics import LIMITS, width
+from references import pair_integers
+
+from ..model import Case, Expected
+from .binary import tied
+from .common import flat_calls, flat_maker, flat_problems, strided_calls, strided_maker, strided_problems
+
+ROW, STRIDED = "binary_{F}_{T} integers", "binary_{F}_{T}_strided integers"
+ALIASES = (("y", "a"), ("y", "b"))
+
+
+def fill(draw, param, shape, kind, strides):
+    """Shifts are about as long as the dtype is wide, unless the problem is about special values."""
+    if kind == "normal" and "shift" in draw.function and param.name == "b":
+        low = max(-2, LIMITS[draw.dtype][0])
+        return draw.array(draw.rng.integers(low, width(draw.dtype) + 2, shape, endpoint=True), "", strides)
+    return None
+
+
+def reference(problem):
+    a, b = problem.arrays["a"], problem.arrays["b"]
+    return {"y": Expected(pair_integers.apply(problem.function, a.values, b.values, a.dtype))}
+
+
+CASES = (
+    Case(
+        row=ROW, problems=flat_problems(tied(flat_maker(ROW, fill))), reference=reference, tolerance={"y": "exact"},
+        aliases=ALIASES, **flat_calls(ROW),
+    ),
+    Case(
+        row=STRIDED, problems=strided_problems(tied(strided_maker(STRIDED, fill)), ("a", "b"), ("y",)),
+        reference=reference, tolerance={"y": "exact"}, aliases=ALIASES, **strided_calls(STRIDED),
+    ),
+)  # fmt: skip

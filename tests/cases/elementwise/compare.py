@@ -1,0 +1,35 @@
+"""Comparisons of floats, integers and truth values."""
+
+import numpy as np
+
+from ..model import Case, Expected
+from .binary import tied
+from .common import flat_calls, flat_maker, flat_problems, strided_calls, strided_maker, strided_problems
+
+ROW, STRIDED = "binary_cmp_{F}_{T}", "binary_cmp_{F}_{T}_strided"
+FUNCTIONS = {
+    "eq": np.equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal,
+}  # fmt: skip
+
+
+def compare(function, a, b, dtype):
+    """Of truth values, every one that is set is 1."""
+    a, b = ((x != 0) if dtype == "bool" else x for x in (a, b))
+    return FUNCTIONS[function](a, b).astype(np.int64)
+
+
+def reference(problem):
+    a, b = problem.arrays["a"], problem.arrays["b"]
+    return {"y": Expected(compare(problem.function, a.values, b.values, a.dtype))}
+
+
+CASES = (
+    Case(
+        row=ROW, problems=flat_problems(tied(flat_maker(ROW))), reference=reference, tolerance={"y": "exact"},
+        **flat_calls(ROW),
+    ),
+    Case(
+        row=STRIDED, problems=strided_problems(tied(strided_maker(STRIDED)), ("a", "b"), ("y",)), reference=reference,
+        tolerance={"y": "exact"}, **strided_calls(STRIDED),
+    ),
+)  # fmt: skip

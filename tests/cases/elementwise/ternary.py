@@ -1,0 +1,121 @@
+"""Functions of three operands, clamp, fma, addcmul and addcdiv, and their gradients."""
+
+import numpy as np
+
+from harness.numerics import is_float
+from references import pair_gradients, pairs
+from references.pair_gradients import leaves
+from references.pairs import X
+
+from ..model import Case, Expected
+from .binary import tied
+from .binary_backward import expected_gradients, nulls
+from .common import (
+    flat_calls,
+    flat_maker,
+    flat_problems,
+    gradient_problems,
+    strided_calls,
+    strided_maker,
+    strided_problems,
+)
+
+INPUTS, GRADIENTS = ("a", "b", "c"), ("da", "db", "dc")
+SCALES = (1.0, -2.5, 0.1)
+FORWARD_ALIASES = tuple(("y", name) for name in INPUTS)
+BACKWARD_ALIASES = (("da", "dy"), ("db", "b"), ("dc", "a"))
+
+
+def scale_of(problem, wide):
+    """As the arithmetic takes it: rounded to f32 where the parameter or the dtype has no more."""
+    scale = problem.scalars["scale"]
+    return X(scale if wide and problem.arrays["a"].dtype == "f64" else np.float32(scale))
+
+
+def operands(problem):
+    return (problem.arrays[name].values for name in INPUTS)
+
+
+def reference(problem):
+    a, b, c = operands(problem)
+    dtype = problem.arrays["a"].dtype
+    if not is_float(dtype):
+        return {"y": Expected(np.minimum(np.maximum(a, b), c))}
+    with np.errstate(all="ignore"):
+        return {"y": Expected({"clamp": pairs.clamp, "fma": pairs.fma}[problem.function](a, b, c, dtype))}
+
+
+def scaled_reference(wide):
+    def reference(problem):
+        a, b, c = (x.astype(X) for x in operands(problem))
+        scale, dtype = scale_of(problem, wide), problem.arrays["a"].dtype
+        with np.errstate(all="ignore"):
+            c = c if problem.function == "addcmul" else 1 / c
+            term = scale * b * c
+            beyond = leaves(dtype, scale * b, scale * c, b * c, term)
+        # two roundings of the term before the sum is rounded
+        return {"y": Expected(a + term, 2, np.where(beyond, np.inf, np.abs(term)))}
+
+    return reference
+
+
+def backward_reference(problem):
+    dy, dtype = problem.arrays["dy"].values, problem.arrays["dy"].dtype
+    with np.errstate(all="ignore"):
+        partials = pair_gradients.TERNARY[problem.function](dy, *operands(problem), dtype)
+        return expected_gradients(problem, dict(zip(GRADIENTS, partials)))
+
+
+def scaled_backward_reference(wide):
+    def reference(problem):
+        dy, dtype = problem.arrays["dy"].values, problem.arrays["dy"].dtype
+        with np.errstate(all="ignore"):
+            scale = scale_of(problem, wide)
+            partials = pair_gradients.SCALED[problem.function](dy, *operands(problem), dtype, scale)
+            return expected_gradients(problem, dict(zip(GRADIENTS, partials)))
+
+    return reference
+
+
+def scales(make, numel=131):
+    return {f"scale{s}": lambda d, s=s: make(d, numel, scale=s) for s in (0.0, *SCALES, float("nan"))}
+
+
+def forward(row, reference, **scalars):
+    strided = row.replace("_{T}", "_{T}_strided")
+    make = tied(flat_maker(row, **scalars))
+    yield Case(
+        row=row, problems=flat_problems(make) | (scales(make) if scalars else {}), reference=reference,
+        tolerance={"y": "pointwise"}, aliases=FORWARD_ALIASES, **flat_calls(row),
+    )  # fmt: skip
+    make = tied(strided_maker(strided, **scalars))
+    yield Case(
+        row=strided, problems=strided_problems(make, INPUTS, ("y",)), reference=reference,
+        tolerance={"y": "pointwise"}, aliases=FORWARD_ALIASES, **strided_calls(strided),
+    )  # fmt: skip
+
+
+def backward(row, reference, **scalars):
+    strided = row.replace("_{T}", "_{T}_strided")
+    make, tolerance = tied(flat_maker(row, **scalars)), dict.fromkeys(GRADIENTS, "pointwise")
+    yield Case(
+        row=row, problems=flat_problems(make) | nulls(make, GRADIENTS) | (scales(make) if scalars else {}),
+        reference=reference, tolerance=tolerance, aliases=BACKWARD_ALIASES, **flat_calls(row),
+    )  # fmt: skip
+    make = tied(strided_maker(strided, **scalars))
+    problems = strided_problems(make, ("dy", *INPUTS), GRADIENTS) | gradient_problems(make, GRADIENTS)
+    yield Case(
+        row=strided, problems=problems, reference=reference, tolerance=tolerance, aliases=BACKWARD_ALIASES,
+        **strided_calls(strided, brief=("mixed", "sum_each")),
+    )  # fmt: skip
+
+
+CASES = (
+    *forward("ternary_{F}_{T}", reference),
+    *forward("ternary_clamp_{T} integers", reference),
+    *forward("ternary_{F}_{T} scaled", scaled_reference(False), scale=0.3),
+    *forward("ternary_{F}_param_{T} scaled", scaled_reference(True), scale=0.3),
+    *backward("ternary_{F}_backward_{T}", backward_reference),
+    *backward("ternary_{F}_backward_{T} scaled", scaled_backward_reference(False), scale=0.3),
+    *backward("ternary_{F}_param_backward_{T} scaled", scaled_backward_reference(True), scale=0.3),
+)
