@@ -1,26 +1,25 @@
 """fill: a value as it is, or the bits of one."""
 
+import dataclasses
+
 import numpy as np
 
-from harness.launch import ROWS
 from harness.numerics import decode, encode, is_float
 
-from ..model import Bad, Bench, BenchArray, Bound, Case, Expected, Idle
-from .common import SIZES, flat_bad, flat_maker, pointwise_bytes, strided_bad, strided_idle, strided_maker
+from ..model import Case, Expected, Idle
+from .common import SIZES, flat_bad, flat_maker, strided_bad, strided_idle, strided_maker
 
 BYTES_OR_BITS = ("f16", "bf16", "bool", "fp8e4m3", "fp8e5m2")  # passed as bits
+# Of the special values; NaN where there is one.
+EXTREMES = {"largest": np.nanmax, "least": np.nanmin, "nan": lambda values: values[np.argmax(np.isnan(values))]}
 
 
 def value_of(draw, kind):
-    """A random value, or with `kind` "first", "second" ... one of the specials."""
-    made = draw.values((1,), "normal" if kind == "normal" else "special").values
-    if kind not in ("normal", "special"):
-        special = draw.values((4000,), "special").values
-        found = np.unique(special[special == special])
-        made = {"largest": found[-1:], "least": found[:1], "nan": np.array([np.nan if is_float(draw.dtype) else 0])}[kind]
+    """A random value, or one of EXTREMES."""
+    value = draw.values((1,)).values[0] if kind == "normal" else EXTREMES[kind](draw.values((2000,), "special").values)
     if draw.dtype in BYTES_OR_BITS:
-        return int(encode(made, draw.dtype)[0])
-    return float(made[0]) if is_float(draw.dtype) else int(made[0])
+        return int(encode(value, draw.dtype))
+    return float(value) if is_float(draw.dtype) else int(value)
 
 
 def flat(draw, numel, kind="normal"):
@@ -29,6 +28,12 @@ def flat(draw, numel, kind="normal"):
 
 def strided(draw, shape, kind="normal", **layouts):
     return strided_maker("fill_{T}_strided")(draw, shape, value=value_of(draw, kind), **layouts)
+
+
+def without_arrays(problem):
+    """Rank 0, whose host arrays may be NULL."""
+    problem.host = dict.fromkeys(problem.host)
+    return problem
 
 
 def reference(problem):
@@ -56,48 +61,31 @@ VIEWS = {  # shape, layout of y
     "columns": ((9, 3001), {"order": (1, 0), "pad": 1}),
     "many": ((70, 11, 13), {"order": (1, 2, 0)}),
 }
-LARGEST = ("largest", "least", "nan")
-
-
-def torch_fill(torch, t, scalars):
-    return lambda: t["y"].fill_(scalars["value"])
-
-
-def numpy_fill(a, scalars):
-    return lambda: a["y"].fill(scalars["value"])
-
-
-def bench(backend, numel, bound):
-    arrays = {"y": BenchArray("T", (numel,), "empty")}
-    return Bench("fill", backend, ("f32",), "", {"numel": numel, "value": 1.5}, arrays, pointwise_bytes(arrays),
-                 torch_fill, (bound,), numpy_peer=numpy_fill)  # fmt: skip
 
 
 def is_full(slots):
     return slots["T"] in ("f32", "bf16", "u8")
 
 
-STRIDED = tuple(p.name for p in ROWS["fill_{T}_strided"].problem if p.direction == "host")
+SEEN = ("negative", "rank_negative", "rank_9")  # by can_implement, which gets numel and rank alone
 
 CASES = (
     Case(
         row="fill_{T}",
         problems={f"n{n}": lambda d, n=n: flat(d, n) for n in SIZES}
-        | {kind: lambda d, kind=kind: flat(d, 41, kind) for kind in LARGEST},
+        | {kind: lambda d, kind=kind: flat(d, 41, kind) for kind in EXTREMES},
         reference=reference, tolerance={"y": "exact"}, plain="n33", large="n70001", bad=flat_bad(("y",)),
-        idle=(Idle("numel_0", {"numel": 0}),), brief=("n255", *LARGEST), full=is_full,
-        benches=(bench("cuda", 2**28, Bound("copy", 1.0)), bench("cpu", 2**24, Bound("peer", 1.0))),
+        idle=(Idle("numel_0", {"numel": 0}),), brief=("n255", *EXTREMES), full=is_full,
     ),
     Case(
         row="fill_{T}_strided",
         problems={name: lambda d, s=s, k=k: strided(d, s, y=k) for name, (s, k) in VIEWS.items()}
-        | {kind: lambda d, kind=kind: strided(d, (5, 9), kind, y={"pad": 2}) for kind in LARGEST},
+        | {kind: lambda d, kind=kind: strided(d, (5, 9), kind, y={"pad": 2}) for kind in EXTREMES}
+        | {"rank0_null": lambda d: without_arrays(strided(d, ()))},
         reference=reference, tolerance={"y": "exact"}, plain="plain", large="many",
-        # can_implement sees numel and rank alone
         bad=tuple(
-            Bad(**vars(b) | {"can": 2 if set(b.scalars) & {"numel", "rank"} and b.name in SEEN else 0})
-            for b in strided_bad(("y",), ("y",))
+            dataclasses.replace(b, can=2 if b.name in SEEN else 0) for b in strided_bad(("y",), ("y",))
         ),
-        idle=tuple(strided_idle(("y",))), brief=("turned", "gaps", "nan"), full=is_full,
+        idle=strided_idle(("y",)), brief=("turned", "gaps", "nan"), full=is_full,
     ),
 )  # fmt: skip
