@@ -2,7 +2,7 @@
 
 FORWARD[name](x, *parameters)             y
 BACKWARD[name](dy, saved, *parameters)    dx; `saved` is y for the names in SAVES_OUTPUT, else x
-INTEGER[name](x, dtype)                   y, in the dtype's width
+INTEGER[name](x, dtype)                   y, an array of the integer dtype
 
 Results of the first two have the widest floating-point type that there is, and are good to a few units of its last
 place (2^-60 with 64 bits) except beside a zero at an irrational argument, where they are good to that of the terms
@@ -119,7 +119,7 @@ derivative("sinh", np.cosh)
 derivative("cosh", np.sinh)
 derivative("tanh", lambda y: (1 - y) * (1 + y))
 backward(lambda dy, x: dy / np.sqrt(1 + x * x), "asinh")
-backward(lambda dy, x: dy / np.sqrt((x - 1) * (x + 1)), "acosh")
+backward(lambda dy, x: dy / np.sqrt((np.abs(x) - 1) * (np.abs(x) + 1)), "acosh")
 backward(lambda dy, x: dy / ((1 - x) * (1 + x)), "atanh")
 for _name in ("sign", "floor", "ceil", "round", "trunc", "step"):
     backward(lambda dy, x: np.zeros_like(dy + x), _name)
@@ -320,10 +320,10 @@ def integer(function, name):
     def run(x, dtype):
         x = np.asarray(x)
         kind = _INTEGERS[dtype]
-        width, signed = 8 * kind.itemsize, kind.kind == "i"
-        flat = [function(int(v), width) % 2**width for v in x.reshape(-1)]
-        words = np.array(flat, np.dtype(f"u{kind.itemsize}"))
-        return (words.view(kind) if signed else words).reshape(x.shape)
+        width = 8 * kind.itemsize
+        values = x.astype(kind).reshape(-1).tolist()
+        words = np.array([function(v, width) % 2**width for v in values], np.dtype(f"u{kind.itemsize}"))
+        return words.view(kind).reshape(x.shape)
 
     INTEGER[name] = run
 
