@@ -1,5 +1,7 @@
 """Functions of two integers: arithmetic, extrema, bitwise functions and shifts."""
 
+import numpy as np
+
 from harness.numerics import LIMITS, width
 from references import pair_integers
 
@@ -14,8 +16,8 @@ ALIASES = (("y", "a"), ("y", "b"))
 def fill(draw, param, shape, kind, strides):
     """Shifts are about as long as the dtype is wide, unless the problem is about special values."""
     if kind == "normal" and "shift" in draw.function and param.name == "b":
-        low = max(-2, LIMITS[draw.dtype][0])
-        return draw.array(draw.rng.integers(low, width(draw.dtype) + 2, shape, endpoint=True), "", strides)
+        low, whole = max(-2, LIMITS[draw.dtype][0]), np.uint64 if draw.dtype == "u64" else np.int64
+        return draw.array(draw.rng.integers(low, width(draw.dtype) + 2, shape, whole, endpoint=True), "", strides)
     return None
 
 

@@ -53,8 +53,8 @@ def scaled_reference(wide):
             c = c if problem.function == "addcmul" else 1 / c
             term = scale * b * c
             beyond = leaves(dtype, scale * b, scale * c, b * c, term)
-        # two roundings of the term before the sum is rounded
-        return {"y": Expected(a + term, 2, np.where(beyond, np.inf, np.abs(term)))}
+            # two roundings of the term before the sum is rounded
+            return {"y": Expected(a + term, 2, np.where(beyond, np.inf, np.abs(term)))}
 
     return reference
 
