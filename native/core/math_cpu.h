@@ -1,0 +1,57 @@
+// f32 functions of the CPU where libmvec's are worse than 2 ulp: exp (2.5 ulp there) and log (4 ulp).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace bk::math::cpu {
+
+inline __attribute__((always_inline)) float pick(bool condition, float a, float b) {
+    const uint32_t mask = condition ? 0xffffffffu : 0u;
+    return bit_cast<float>((bit_cast<uint32_t>(a) & mask) | (bit_cast<uint32_t>(b) & ~mask));
+}
+
+// 2^n with -126 <= n <= 127.
+inline __attribute__((always_inline)) float power_of_two(int32_t n) {
+    return bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
+}
+
+// e^x = 2^n e^r with |r| <= ln(2) / 2 and a minimax polynomial for (e^r - 1 - r) / r^2; within 1 ulp. 2^n is applied in two
+// steps, the second of which rounds to a subnormal number or to infinity.
+inline __attribute__((always_inline)) float exp(float x) {
+    constexpr float kShift = 0x1.8p23f;  // added, it leaves the nearest integer in the low bits
+    x = pick(x > 89.0f, 89.0f, pick(x < -104.0f, -104.0f, x));
+    const float shifted = x * 1.44269504f + kShift;
+    const float n = shifted - kShift;
+    const float r = (x - n * 0x1.62e4p-1f) - n * 1.42860682e-6f;  // ln 2 in two parts, the product by the first is exact
+    float q = 0.0001989198131f;
+    q = q * r + 0.001393454193f;
+    q = q * r + 0.008333310024f;
+    q = q * r + 0.04166645681f;
+    q = q * r + 0.1666666668f;
+    q = q * r + 0.5000000014f;
+    const int32_t whole = static_cast<int32_t>(bit_cast<uint32_t>(shifted) - bit_cast<uint32_t>(kShift));
+    const int32_t half = whole >> 1;
+    return ((1.0f + (r + r * r * q)) * power_of_two(half)) * power_of_two(whole - half);
+}
+
+// ln x = k ln 2 + ln m with sqrt(1/2) <= m < sqrt(2), ln m = 2 artanh(s) with s = f / (2 + f), f = m - 1, arranged so that f
+// is added last: f - f^2 / 2 + s (f^2 / 2 + s^2 (2/3 + 2/5 s^2 + ...)); within 1 ulp.
+inline __attribute__((always_inline)) float log(float x) {
+    constexpr uint32_t kRootHalf = 0x3f3504f3u;
+    const bool tiny = x < 0x1p-126f;
+    const uint32_t above = bit_cast<uint32_t>(x * pick(tiny, 0x1p25f, 1.0f)) - kRootHalf;
+    const float k = static_cast<float>(static_cast<int32_t>(above) >> 23) - pick(tiny, 25.0f, 0.0f);
+    const float f = bit_cast<float>((above & 0x007fffffu) + kRootHalf) - 1.0f;
+    const float s = f / (2.0f + f);
+    const float z = s * s;
+    const float series = z * (0.666666667f + z * (0.4f + z * (0.285714286f + z * 0.222222222f)));
+    const float half_square = 0.5f * f * f;
+    const float y = ((s * (half_square + series) + k * 1.42860682e-6f) - half_square + f) + k * 0x1.62e4p-1f;
+    const float outside = pick(x == 0.0f, -INFINITY, pick(x < 0.0f, NAN, x));
+    return pick(x > 0.0f && x < INFINITY, y, outside);
+}
+
+}  // namespace bk::math::cpu
