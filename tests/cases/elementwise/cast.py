@@ -1,4 +1,4 @@
-"""Casts between all storage formats. test_casts.py has every value of the short formats; here are lengths and layouts."""
+"""Casts between all storage formats: lengths and layouts. test_casts.py has every value of the short formats."""
 
 import numpy as np
 
