@@ -5,13 +5,28 @@ between the roundings of reference - error and reference + error to the storage 
 (with its ties, subnormals and overflow) is held to exactly, and an error of 0 asks for the correctly rounded value.
 
 The classes take an Expected `e` and the format `f` of the arithmetic.
+
+The class "ulp" is for functions of single values. It compares with a reference of more digits than the storage dtype
+and counts the error of the stored result in units of its last place; ULPS holds the bounds, 0 for exact ones.
 """
 
 import typing
 
 import numpy as np
 
-from harness.numerics import COMPUTE, SMALLEST, SMALLEST_NORMAL, UNIT_ROUNDOFF, decode, encode, round_to
+from harness.numerics import (
+    COMPUTE,
+    DIGITS,
+    LARGEST,
+    LEAST,
+    SMALLEST,
+    SMALLEST_NORMAL,
+    UNIT_ROUNDOFF,
+    decode,
+    encode,
+    is_float,
+    round_to,
+)
 
 
 class Format(typing.NamedTuple):
@@ -98,10 +113,54 @@ def atomic_total_of_quotients(e, f):
     return n * f.s * e.terms * (1 + n * f.s) + f.s * e.divided + e.count * (f.tiny_s * (e.divided > 0) + f.lost)
 
 
+EXACT = 0.0
+# One rounding. The reference's own error, 2^-11 units of f64 where it has 64 bits, leaves ties undecided.
+ROUNDED = 0.5 + 2.0**-10
+# 16 bits are rounded from f32, whose error is below 2^-18 of the value.
+ULP = {"f64": 2.0, "f32": 2.0, "f16": 0.5 + 2.0**-6, "bf16": 0.5 + 2.0**-6}
+COMPOSITE = 3.0
+# By Expected.op. A number is for f32 and f64; 16 bits have ULP's bound unless the number is EXACT.
+ULPS: dict[str, float | dict[str, float]] = {
+    # results that are an operand, its negative, an integer or a constant
+    **dict.fromkeys(("neg", "abs", "sign", "floor", "ceil", "round", "trunc", "frac", "step"), EXACT),
+    **dict.fromkeys(("relu", "relu_propagating", "relu6", "hardtanh", "hardshrink", "threshold"), EXACT),
+    **dict.fromkeys(
+        ("neg_backward", "abs_backward", "sign_backward", "floor_backward", "ceil_backward", "round_backward",
+         "trunc_backward", "frac_backward", "step_backward", "relu_backward", "relu_propagating_backward",
+         "relu6_backward", "hardtanh_backward", "hardshrink_backward", "softshrink_backward", "threshold_backward"),
+        EXACT,
+    ),
+    # one operation of IEEE 754
+    **dict.fromkeys(("reciprocal", "square", "sqrt", "softshrink", "leaky_relu"), ROUNDED),
+    **dict.fromkeys(("exp_backward", "log_backward", "square_backward", "leaky_relu_backward"), ROUNDED),
+    # several operations, each of which may be half a unit off, after a function of the mathematical library
+    **dict.fromkeys(
+        (f"{name}{suffix}" for name in ("gelu", "gelu_erf", "gelu_tanh", "silu", "mish", "softplus", "selu", "elu",
+                                        "tanhshrink") for suffix in ("", "_backward")),
+        COMPOSITE,
+    ),
+}  # fmt: skip
+
+
+def ulps(op: str, dtype: str) -> float:
+    """Bound of the class "ulp"."""
+    found = ULPS.get(op, ULP[dtype])
+    if isinstance(found, dict):
+        return found.get(dtype, ULP[dtype])
+    return found if found == EXACT or dtype in ("f32", "f64") else ULP[dtype]
+
+
+def ulp(e, f):
+    """A sum of `count` terms in the compute type, each of them within its own bound before; single values: check()."""
+    term = 2 * max(ULP["f32"], COMPOSITE) if f.s == f.u else 2.0**-18 / f.u
+    return (summation(e.count) + term) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
+
+
 CLASSES = {
     f.__name__: f
     for f in (
         exact, pointwise, total, total_of_products, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
+        ulp,
     )
 }  # fmt: skip
 
@@ -121,25 +180,53 @@ def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:
         return error
 
 
-def check(name: str, got: np.ndarray, dtype: str, expected, tolerance: str) -> None:
-    """Assert that the values `got` of storage `dtype` are within the class of the reference. NaN matches NaN."""
-    ref = np.asarray(expected.value, np.float64)
-    assert got.shape == ref.shape, f"{name}: shape {got.shape}, expected {ref.shape}"
-    with np.errstate(invalid="ignore", over="ignore"):
-        error = error_bound(expected, tolerance, dtype)
-        low, high = round_to(ref - error, dtype), round_to(ref + error, dtype)
-        good = np.where(np.isfinite(ref), (low <= got) & (got <= high), (got == ref) | (np.isnan(got) & np.isnan(ref)))
-        if tolerance == "exact":
-            good &= (np.signbit(got) == np.signbit(ref)) | np.isnan(ref)
+def within_ulps(got: np.ndarray, dtype: str, ref: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each value is, and its error in units. An infinity counts as the power of two that follows the largest
+    value; a zero has the sign of the reference's zero."""
+    beyond = np.ldexp(np.longdouble(1), np.frexp(LARGEST[dtype])[1])
+    near, value = (np.clip(v.astype(np.longdouble), -beyond, beyond) for v in (ref, got))
+    exponent = np.frexp(np.where(np.isnan(near), 0, near))[1] - DIGITS[dtype]
+    exponent = np.clip(exponent, LEAST[dtype], np.frexp(LARGEST[dtype])[1] - DIGITS[dtype])
+    error = np.abs(value - near) / np.ldexp(np.longdouble(1), exponent)
+    good = np.where(np.isinf(ref), got == ref, error <= bound)
+    good &= (got != 0) | (ref != 0) | (np.signbit(got) == np.signbit(ref))
+    return good | (np.isnan(got) & np.isnan(ref)), error
+
+
+def report(name: str, got, ref, good, dtype: str, what: str) -> None:
     if good.all():
         return
     bad = np.argwhere(~good)
     first = tuple(int(i) for i in bad[0])
     raise AssertionError(
-        f"{name}: {len(bad)} of {good.size} values are outside {tolerance!r} of the reference; the first at {first}: "
-        f"got {got[first]!r}, expected {ref[first]!r} +- {np.broadcast_to(error, ref.shape)[first]:.3g} "
-        f"(bits {encode(got[first], dtype):#x})"
+        f"{name}: {len(bad)} of {good.size} values are {what}; the first at {first}: got {got[first]!r}, expected "
+        f"{ref[first]!r} (bits {int(encode(got[first], dtype)):#x})"
     )
+
+
+def check(name: str, got: np.ndarray, dtype: str, expected, tolerance: str) -> None:
+    """Assert that the values `got` of storage `dtype` are within the class of the reference. NaN matches NaN."""
+    ref = np.asarray(expected.value)
+    assert got.shape == ref.shape, f"{name}: shape {got.shape}, expected {ref.shape}"
+    if not is_float(dtype):
+        return report(name, got, ref, got == ref, dtype, "not the reference")
+    single = tolerance == "ulp" and np.max(expected.count) <= 1
+    bound = ulps(expected.op, dtype) if single else EXACT
+    with np.errstate(invalid="ignore", over="ignore"):
+        if bound != EXACT:
+            good, error = within_ulps(got, dtype, ref, bound)
+            worst = np.max(error, where=~good & np.isfinite(error), initial=0)
+            return report(
+                name, got, ref, good, dtype, f"not within {bound:.4g} units ({expected.op}; worst {worst:.4g})"
+            )
+        ref = ref.astype(np.float64)
+        tolerance = "exact" if single else tolerance
+        error = error_bound(expected, tolerance, dtype)
+        low, high = round_to(ref - error, dtype), round_to(ref + error, dtype)
+        good = np.where(np.isfinite(ref), (low <= got) & (got <= high), (got == ref) | (np.isnan(got) & np.isnan(ref)))
+        if tolerance == "exact":
+            good &= (np.signbit(got) == np.signbit(ref)) | np.isnan(ref)
+    return report(name, got, ref, good, dtype, f"outside {tolerance!r} of the reference")
 
 
 def check_bits(name: str, bits: np.ndarray, expected: np.ndarray, dtype: str) -> None:

@@ -6,7 +6,7 @@ A maker is a function that makes one Problem; where a row's flat arrays are all 
     make(draw, numel, kind="normal", null=(), **scalars)             flat
     make(draw, shape, kind="normal", null=(), **scalars, **layouts)  strided; a layout is strides_for()'s keywords
 
-Then:
+A scalar given to them is a number or a function of the draw. Then:
 
     flat_problems(make, sizes=SIZES)               {name: problem} "n<size>", "special", "wide"
     strided_problems(make, inputs, outputs)        {name: problem} over all kinds of strides, "plain" is (3, 5, 7)
@@ -53,12 +53,17 @@ def make_array(draw, param, shape, kind, strides, fill):
     return draw.values(shape, kind, strides, dtype) if made is None else made
 
 
+def scalars_of(draw, scalars):
+    return {name: value(draw) if callable(value) else value for name, value in scalars.items()}
+
+
 def flat_maker(row, fill=None, **scalars):
     """make(draw, numel, kind, null, **scalars) of a row whose arrays all have numel elements."""
 
     def make(draw, numel, kind="normal", null=(), **given):
         arrays = {p.name: make_array(draw, p, (numel,), kind, None, fill) for p in ROWS[row].pointers}
-        return Problem({"numel": numel, **scalars, **given}, arrays, null=tuple(null), function=draw.function)
+        numbers = {"numel": numel, **scalars_of(draw, scalars), **given}
+        return Problem(numbers, arrays, null=tuple(null), function=draw.function)
 
     return make
 
@@ -71,7 +76,7 @@ def strided_maker(row, fill=None, **scalars):
         layouts = {name: given.pop(name) for name in operands if name in given}
         host, strides = strided(shape, operands, **layouts)
         arrays = {p.name: make_array(draw, p, tuple(shape), kind, strides[p.name], fill) for p in ROWS[row].pointers}
-        numbers = {"numel": math.prod(shape), "rank": len(shape), **scalars, **given}
+        numbers = {"numel": math.prod(shape), "rank": len(shape), **scalars_of(draw, scalars), **given}
         return Problem(numbers, arrays, host, tuple(null), draw.function)
 
     return make
