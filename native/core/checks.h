@@ -49,6 +49,14 @@ inline Status require_different(const char* a_name, const void* a, const char* b
     return Status::kOk;
 }
 
+// The same of any number, of which some may be null.
+inline Status require_distinct_outputs(std::initializer_list<NamedPointer> outputs) {
+    for (const NamedPointer* a = outputs.begin(); a != outputs.end(); ++a)
+        for (const NamedPointer* b = a + 1; b != outputs.end(); ++b)
+            if (a->pointer != nullptr) BK_TRY(require_different(a->name, a->pointer, b->name, b->pointer));
+    return Status::kOk;
+}
+
 // A product of extents that may not pass 2^63 - 1.
 inline Status require_addressable(const char* what, std::initializer_list<int64_t> extents) {
     int64_t product = 1;

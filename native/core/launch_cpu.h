@@ -76,18 +76,24 @@ inline int64_t thread_count() {
 
 // body(begin, end) over [0, count) in one piece a thread, at least `grain` items each.
 template <class Body>
-void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
+void split_ranges(int64_t count, int64_t grain, const Body& body) {
     const int64_t pieces = count / (grain > 0 ? grain : 1) < thread_count() ? count / (grain > 0 ? grain : 1) : thread_count();
     if (pieces <= 1) {
-        if (count > 0) dispatch_range(body, int64_t{0}, count);
+        if (count > 0) body(int64_t{0}, count);
         return;
     }
 #if defined(_OPENMP)
 #pragma omp parallel for schedule(static, 1) num_threads(static_cast<int>(pieces))
 #endif
     for (int64_t piece = 0; piece < pieces; ++piece)
-        dispatch_range(body, count / pieces * piece + (piece < count % pieces ? piece : count % pieces),
-                       count / pieces * (piece + 1) + (piece + 1 < count % pieces ? piece + 1 : count % pieces));
+        body(count / pieces * piece + (piece < count % pieces ? piece : count % pieces),
+             count / pieces * (piece + 1) + (piece + 1 < count % pieces ? piece + 1 : count % pieces));
+}
+
+// The same with the whole body in the best variant for this machine.
+template <class Body>
+void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
+    split_ranges(count, grain, [&](int64_t begin, int64_t end) { dispatch_range(body, begin, end); });
 }
 
 // body(begin, end) over [0, count) in pieces of `grain` items, handed to whichever thread is free.

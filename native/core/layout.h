@@ -103,8 +103,8 @@ struct Offsets {
     Index of[Operands];
 };
 
-// A layout in the form that kernels take: divisions prepared, offsets in 32 bits where they fit. Index is unsigned for
-// the divisions; offsets wrap as two's complement, so negative strides work.
+// A layout in the form that kernels take: fastest axis first, divisions prepared, offsets in 32 bits where they fit. Index
+// is unsigned for the divisions; offsets wrap as two's complement, so negative strides work.
 template <int Operands, class Index, int MaxRank = 8>
 struct Walk {
     int rank = 0;
@@ -114,8 +114,8 @@ struct Walk {
     Walk() = default;
     explicit Walk(const Layout<Operands, MaxRank>& layout) : rank(layout.rank) {
         for (int d = 0; d < rank; ++d) {
-            extent[d] = FastDiv<Index>(layout.extent[d]);
-            for (int k = 0; k < Operands; ++k) stride[d][k] = static_cast<Index>(layout.stride[k][d]);
+            extent[rank - 1 - d] = FastDiv<Index>(layout.extent[d]);
+            for (int k = 0; k < Operands; ++k) stride[rank - 1 - d][k] = static_cast<Index>(layout.stride[k][d]);
         }
     }
 
@@ -125,10 +125,10 @@ struct Walk {
 #if BK_ON_GPU
 #pragma unroll
 #endif
-        for (int d = MaxRank - 1; d >= 0; --d) {
-            if (d >= rank) continue;
+        for (int d = 0; d < MaxRank; ++d) {
+            if (d >= rank) break;
             Index coordinate = i;
-            if (d > 0) {
+            if (d + 1 < rank) {
                 const DivMod<Index> split = extent[d](i);
                 coordinate = split.remainder;
                 i = split.quotient;

@@ -1,12 +1,13 @@
 // The pointwise skeleton: any number of inputs and outputs, each element computed from the same element of the inputs.
 //
 // A functor takes the inputs, widened to their compute types, and returns the output, or a Pack of outputs, which the
-// skeleton narrows. One that depends on the position has `at(i)` instead: a piece, which holds for the `count` elements
-// from i on and takes the distance from i before the inputs. Loads of an element precede its stores, so an output may be
-// an input of the same layout.
+// skeleton narrows; one of several outputs may be null. One that depends on the position has `at(i)` instead: a piece, which
+// holds for the `count` elements from i on and takes the distance from i before the inputs. Loads of an element precede its
+// stores, so an output may be an input of the same layout.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "core/launch.h"
@@ -36,6 +37,15 @@ BK_HD WholePiece<Fn> piece_at(const Fn& fn, int64_t, long) {
     return {fn};
 }
 
+// Cells of a square tile, a column padded against bank conflicts: [column][row].
+constexpr int kTile = 32;
+constexpr int kTileCells = kTile * (kTile + 1);
+
+template <class Fn, class = void>
+constexpr bool kIsPositional = false;
+template <class Fn>
+constexpr bool kIsPositional<Fn, std::void_t<decltype(std::declval<const Fn&>().at(int64_t{0}))>> = true;
+
 template <class... T>
 struct Outputs {
     Pack<T*...> pointer;
@@ -58,6 +68,8 @@ struct Inputs {
     using Vectors = Pack<Vec<T, N>...>;
     static constexpr int count = sizeof...(T);
     static constexpr int widest = Outputs<T...>::widest;
+    // Shared memory for a tile of each.
+    static constexpr int tile_bytes = (0 + ... + ((static_cast<int>(sizeof(T)) * kTileCells + 15) / 16 * 16));
 };
 
 template <class... T>

@@ -6,7 +6,8 @@
 #include <cstdint>
 
 #include "core/checks.h"
-#include "core/pointwise.h"
+#include "core/math.h"
+#include "core/pointwise_sum.h"
 #include "core/strided_args.h"
 
 namespace bk {
@@ -14,7 +15,9 @@ namespace bk {
 template <class C>
 struct LerpFunctor {
     C weight;
-    BK_HD C operator()(C a, C b) const { return weight < C(0.5) ? a + weight * (b - a) : b - (b - a) * (C(1) - weight); }
+    BK_HD C operator()(C a, C b) const {
+        return math::select(weight < C(0.5), a + weight * (b - a), b - (b - a) * (C(1) - weight));
+    }
 };
 
 template <class C>
@@ -23,32 +26,34 @@ struct LerpBackwardFunctor {
     BK_HD Pack<C, C> operator()(C dy) const { return pack((C(1) - weight) * dy, weight * dy); }
 };
 
-template <class T>
+template <class T, class P>
 struct Lerp {
     int64_t numel;
-    float p;
+    P p;
 
     int64_t count() const { return numel; }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* a, const T* b, T* y, const Launch& launch) const {
-        return pointwise(launch, numel, LerpFunctor<compute_t<T>>{p}, outputs(y), inputs(a, b));
+        return pointwise(launch, numel, LerpFunctor<compute_t<T>>{static_cast<compute_t<T>>(p)}, outputs(y), inputs(a, b));
     }
 };
 
-template <class T>
+template <class T, class P>
 struct LerpBackward {
     int64_t numel;
-    float p;
+    P p;
 
     int64_t count() const { return numel; }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* dy, T* da, T* db, const Launch& launch) const {
-        BK_TRY(require_different("da", da, "db", db));
-        return pointwise(launch, numel, LerpBackwardFunctor<compute_t<T>>{p}, outputs(da, db), inputs(dy));
+        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
+        if (da == nullptr && db == nullptr) return Status::kOk;
+        return pointwise(launch, numel, LerpBackwardFunctor<compute_t<T>>{static_cast<compute_t<T>>(p)}, outputs(da, db),
+                         inputs(dy));
     }
 };
 
-template <class T>
+template <class T, class P>
 struct LerpStrided {
     int64_t numel;
     int32_t rank;
@@ -56,7 +61,7 @@ struct LerpStrided {
     const int64_t* stride_a;
     const int64_t* stride_b;
     const int64_t* stride_y;
-    float p;
+    P p;
 
     int64_t count() const { return numel; }
     Status check() const {
@@ -65,11 +70,11 @@ struct LerpStrided {
     }
     Status run(const T* a, const T* b, T* y, const Launch& launch) const {
         return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_y, stride_a, stride_b}),
-                                 LerpFunctor<compute_t<T>>{p}, outputs(y), inputs(a, b));
+                                 LerpFunctor<compute_t<T>>{static_cast<compute_t<T>>(p)}, outputs(y), inputs(a, b));
     }
 };
 
-template <class T>
+template <class T, class P>
 struct LerpBackwardStrided {
     int64_t numel;
     int32_t rank;
@@ -77,18 +82,22 @@ struct LerpBackwardStrided {
     const int64_t* stride_dy;
     const int64_t* stride_da;
     const int64_t* stride_db;
-    float p;
+    P p;
 
     int64_t count() const { return numel; }
     Status check() const {
-        return check_shape("numel", numel, rank, "shape", shape, {{"stride_dy", stride_dy}},
-                           {{"stride_da", stride_da}, {"stride_db", stride_db}});
+        return check_shape("numel", numel, rank, "shape", shape,
+                           {{"stride_dy", stride_dy}, {"stride_da", stride_da}, {"stride_db", stride_db}}, {});
     }
+    size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 1); }
     Status run(const T* dy, T* da, T* db, const Launch& launch) const {
-        BK_TRY(require_different("da", da, "db", db));
-        return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_da, stride_db, stride_dy}),
-                                 LerpBackwardFunctor<compute_t<T>>{p}, outputs(da, db), inputs(dy));
+        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
+        return pointwise_sums<compute_t<T>>(launch, layout(), LerpBackwardFunctor<compute_t<T>>{static_cast<compute_t<T>>(p)},
+                                            outputs(da, db), inputs(dy));
     }
+
+private:
+    Layout<3> layout() const { return make_layout<3>(rank, shape, {stride_dy, stride_da, stride_db}); }
 };
 
 }  // namespace bk

@@ -1,0 +1,130 @@
+// Sums of pointwise results by rows of the last axis: of one result's terms, or of one term of neighbouring results.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "core/launch.h"
+#include "core/layout.h"
+#include "core/pointwise_sum.h"
+
+namespace bk {
+
+// Results of a functor with number `output` alone, for the dense loops.
+template <class C, class Fn>
+struct PickFunctor {
+    Fn fn;
+    int output;
+    template <class... X>
+    BK_HD auto operator()(X... x) const {
+        const auto values = as_pack(fn(x...));
+        return with_pick(values);
+    }
+    template <class... V>
+    BK_HD Pack<C, V...> with_pick(const Pack<V...>& values) const {
+        return append(values, std::index_sequence_for<V...>{});
+    }
+    template <class... V, size_t... I>
+    BK_HD Pack<C, V...> append(const Pack<V...>& values, std::index_sequence<I...> each) const {
+        return pack(C(pick(values, output, each)), get<I>(values)...);
+    }
+};
+
+// Adds `count` neighbours in interleaved lanes, whose number fixes the order.
+template <class C>
+C add_up(const C* x, int64_t count) {
+    constexpr int kLanes = 32;
+    C lane[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes)
+        for (int l = 0; l < kLanes; ++l) lane[l] += x[i + l];
+    for (; i < count; ++i) lane[i % kLanes] += x[i];
+    for (int width = kLanes / 2; width > 0; width /= 2)
+        for (int l = 0; l < width; ++l) lane[l] += lane[l + width];
+    return lane[0];
+}
+
+// Part `split` of results [first, first + count) of the last kept axis, into sum[]. `base` is where the operands' first
+// result lies.
+template <class C, class Fn, class... Out, class... In, size_t... O, size_t... I>
+void sum_part(const SumLayout<sizeof...(Out) + sizeof...(In)>& plan, int64_t split, const Fn& fn, const int64_t* base,
+              int64_t count, const Pack<Out*...>& out, const Pack<const In*...>& in, C* sum, std::index_sequence<O...>,
+              std::index_sequence<I...> ins) {
+    constexpr int kIn = sizeof...(In);
+    constexpr int kOperands = kIn + sizeof...(Out);
+    const auto& along = plan.rows ? plan.summed : plan.kept;  // the axis of the inner loop
+    const int last = along.rank - 1;
+    const auto step = [&](int k) { return last < 0 ? int64_t{1} : along.stride[k][last]; };
+    const Walk<kOperands, uint64_t> walk(plan.summed);
+    const int64_t stop = std::min(plan.summed.numel(), (split + 1) * plan.terms);
+    Buffer<C, kBuffer> value;
+    for (int64_t i = 0; i < count; ++i) sum[i] = 0;
+    for (int64_t t = split * plan.terms; t < stop;) {
+        // A run of terms along the last summed axis, or one term of every result.
+        int64_t run = 1;
+        if (plan.rows) run = std::min({plan.summed.extent[last] - t % plan.summed.extent[last], stop - t, int64_t{kBuffer}});
+        const int64_t n = plan.rows ? run : count;
+        const auto offset = walk(static_cast<uint64_t>(t));
+        const auto at = [&](int k) { return base[k] + signed_offset(offset.of[k]); };
+        const auto y = pack(RowOperand<C>{&value.cell[0], 1},
+                            RowOperand<Out>{get<O>(out) == nullptr ? nullptr : get<O>(out) + at(kIn + O), step(kIn + O)}...);
+        const auto x = pack(RowOperand<const In>{get<I>(in) + at(I), step(I)}...);
+        compute_row(fn, 0, n, y, x, std::make_index_sequence<1 + sizeof...(Out)>{}, ins);
+        if (plan.rows)
+            sum[0] += add_up(&value.cell[0], n);
+        else
+            for (int64_t i = 0; i < n; ++i) sum[i] += value.cell[i];
+        t += run;
+    }
+}
+
+template <class C, class Fn, class T, class... Out, class... In>
+Status sum_pass(const Launch& launch, const SumLayout<1 + sizeof...(Out) + sizeof...(In)>& plan, int output, const Fn& fn,
+                T* sums, const Outputs<T, Out...>& out, const Inputs<In...>& in) {
+    constexpr int kOperands = 1 + sizeof...(Out) + sizeof...(In);
+    const int target = static_cast<int>(sizeof...(In)) + output;
+    // In columns a task is a run of results along the last kept axis, in rows one result.
+    Layout<kOperands> outer = plan.kept;
+    const int last = plan.rows ? -1 : outer.rank - 1;
+    const int64_t columns = last < 0 ? 1 : outer.extent[last];
+    if (last >= 0) outer.rank = last;
+    const Walk<kOperands, uint64_t> walk(outer);
+    const int64_t fair = ceil_div(outer.numel() * plan.splits * columns, 2 * thread_count());
+    const int64_t block = std::min(columns, std::max<int64_t>(64, std::min<int64_t>(kBuffer, fair)));
+    const int64_t blocks = ceil_div(columns, block), tasks = outer.numel() * blocks;
+    C* const partial = plan.splits > 1 ? Carver(launch.workspace).take<C>(plan.splits * plan.kept.numel()) : nullptr;
+    const PickFunctor<C, Fn> picked{fn, output};
+    split_ranges(tasks * plan.splits, grain_for(sizeof(T) * block * plan.terms), [&](int64_t begin, int64_t end) {
+        Buffer<C, kBuffer> sum;
+        for (int64_t task = begin; task < end; ++task) {
+            const int64_t split = task / tasks, row = task % tasks / blocks, first = task % blocks * block;
+            const int64_t count = std::min(block, columns - first);
+            const auto offset = walk(static_cast<uint64_t>(row));
+            int64_t base[kOperands];
+            for (int k = 0; k < kOperands; ++k)
+                base[k] = signed_offset(offset.of[k]) + (last < 0 ? 0 : first * plan.kept.stride[k][last]);
+            sum_part(plan, split, picked, base, count, out.pointer, in.pointer, &sum.cell[0],
+                     std::make_index_sequence<1 + sizeof...(Out)>{}, std::index_sequence_for<In...>{});
+            if (partial != nullptr) {
+                std::copy_n(&sum.cell[0], count, partial + split * plan.kept.numel() + row * columns + first);
+                continue;
+            }
+            for (int64_t i = 0; i < count; ++i)
+                sums[base[target] + (last < 0 ? 0 : i * plan.kept.stride[target][last])] = narrow<T>(sum.cell[i]);
+        }
+    });
+    if (partial == nullptr) return Status::kOk;
+    const Walk<kOperands, uint64_t> all(plan.kept);
+    const int64_t results = plan.kept.numel();
+    split_ranges(results, grain_for(sizeof(C) * plan.splits), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            C sum = 0;
+            for (int64_t split = 0; split < plan.splits; ++split) sum += partial[split * results + i];
+            sums[signed_offset(all(static_cast<uint64_t>(i)).of[target])] = narrow<T>(sum);
+        }
+    });
+    return Status::kOk;
+}
+
+}  // namespace bk

@@ -1,0 +1,69 @@
+// Gated activations: the second half of x along an axis gates the first.
+#pragma once
+
+#include <cstdint>
+
+#include "core/checks.h"
+#include "core/pointwise.h"
+#include "core/strided_args.h"
+#include "elementwise/gated_functions.h"
+
+namespace bk {
+
+inline Status require_split_axis(int64_t numel, int32_t split_dim, int32_t rank) {
+    if (numel != 0 && (split_dim < 0 || split_dim >= rank))
+        return fail(Status::kInvalidProblem, "split_dim is %d, must be in [0, rank), and rank is %d", split_dim, rank);
+    return Status::kOk;
+}
+
+template <template <class> class F, class T>
+struct Gated {
+    int64_t output_numel;
+    int32_t rank;
+    const int32_t* output_shape;
+    int32_t split_dim;
+    int64_t x_half_offset;
+    const int64_t* stride_x;
+    const int64_t* stride_y;
+
+    int64_t count() const { return output_numel; }
+    Status check() const {
+        BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape, {{"stride_x", stride_x}},
+                           {{"stride_y", stride_y}}));
+        return require_split_axis(output_numel, split_dim, rank);
+    }
+    Status run(const T* x, T* y, const Launch& launch) const {
+        return pointwise_strided(launch, make_layout<3>(rank, output_shape, {stride_y, stride_x, stride_x}), F<T>{}, outputs(y),
+                                 inputs(x, x + x_half_offset));
+    }
+};
+
+template <template <class> class F, class T>
+struct GatedBackward {
+    int64_t output_numel;
+    int32_t rank;
+    const int32_t* output_shape;
+    int32_t split_dim;
+    int64_t x_half_offset;
+    int64_t dx_half_offset;
+    const int64_t* stride_x;
+    const int64_t* stride_dy;
+    const int64_t* stride_dx;
+
+    int64_t count() const { return output_numel; }
+    Status check() const {
+        BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape,
+                           {{"stride_x", stride_x}, {"stride_dy", stride_dy}}, {{"stride_dx", stride_dx}}));
+        BK_TRY(require_split_axis(output_numel, split_dim, rank));
+        if (output_numel != 0 && dx_half_offset == 0)
+            return fail(Status::kInvalidProblem, "dx_half_offset is 0, but the halves of dx are distinct");
+        return Status::kOk;
+    }
+    Status run(const T* x, const T* dy, T* dx, const Launch& launch) const {
+        return pointwise_strided(launch,
+                                 make_layout<5>(rank, output_shape, {stride_dx, stride_dx, stride_x, stride_x, stride_dy}),
+                                 F<T>{}, outputs(dx, dx + dx_half_offset), inputs(x, x + x_half_offset, dy));
+    }
+};
+
+}  // namespace bk

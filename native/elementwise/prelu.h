@@ -1,0 +1,158 @@
+// PReLU (He et al. 2015) and its gradients: a function of x and a weight that is broadcast over all axes but one.
+#pragma once
+
+#include <cstdint>
+
+#include "core/checks.h"
+#include "core/math.h"
+#include "core/pointwise_sum.h"
+#include "core/strided_args.h"
+
+namespace bk {
+
+namespace op {
+
+template <class T>
+struct Prelu {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x, C w) const { return math::select(x > C(0), x, w * x); }
+};
+
+template <class T>
+struct PreluBackward {
+    using C = compute_t<T>;
+    BK_HD Pack<C, C> operator()(C dy, C x, C w) const {
+        return pack(math::select(x > C(0), dy, w * dy), math::select(x >= C(0), C(0), dy * x));
+    }
+};
+
+}  // namespace op
+
+// Elements of x as [numel / (extent * stride), extent, stride]; weight moves along the middle axis.
+struct Channels {
+    int64_t numel, stride;
+    int32_t extent, scalar_weight;
+
+    Status check() const {
+        BK_TRY(require_non_negative({{"numel", numel}}));
+        if (extent < 1) return fail(Status::kInvalidProblem, "channel_extent is %d, must be >= 1", extent);
+        if (scalar_weight != 0) return Status::kOk;
+        if (stride < 1)
+            return fail(Status::kInvalidProblem, "channel_stride is %lld, must be >= 1", static_cast<long long>(stride));
+        if (numel % stride != 0 || numel / stride % extent != 0)
+            return fail(Status::kInvalidProblem,
+                        "numel is %lld, must be a multiple of channel_stride * channel_extent = %lld * %d",
+                        static_cast<long long>(numel), static_cast<long long>(stride), extent);
+        return Status::kOk;
+    }
+
+    // A dense operand, or one like weight.
+    template <int Operands>
+    Layout<Operands> layout(const bool (&dense)[Operands]) const {
+        const bool one = scalar_weight != 0;
+        const int64_t inner = one ? numel : stride, middle = one ? 1 : extent;
+        const int64_t extents[] = {numel / (inner * middle), middle, inner}, steps[] = {inner * middle, inner, 1};
+        Layout<Operands> layout;
+        for (int d = 0; d < 3; ++d) {
+            int64_t strides[Operands];
+            for (int k = 0; k < Operands; ++k) strides[k] = dense[k] ? steps[d] : d == 1 && !one ? 1 : 0;
+            layout.append(extents[d], strides);
+        }
+        return layout;
+    }
+};
+
+template <class T>
+struct Prelu {
+    int64_t numel;
+    int64_t channel_stride;
+    int32_t channel_extent;
+    int32_t scalar_weight;
+
+    int64_t count() const { return numel; }
+    Status check() const { return channels().check(); }
+    Status run(const T* x, const T* weight, T* y, const Launch& launch) const {
+        return pointwise_strided(launch, channels().layout<3>({true, true, false}), op::Prelu<T>{}, outputs(y),
+                                 inputs(x, weight));
+    }
+
+private:
+    Channels channels() const { return {numel, channel_stride, channel_extent, scalar_weight}; }
+};
+
+template <class T>
+struct PreluStrided {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_x;
+    const int64_t* stride_weight;
+    const int64_t* stride_y;
+
+    int64_t count() const { return numel; }
+    Status check() const {
+        return check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}, {"stride_weight", stride_weight}},
+                           {{"stride_y", stride_y}});
+    }
+    Status run(const T* x, const T* weight, T* y, const Launch& launch) const {
+        return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_y, stride_x, stride_weight}), op::Prelu<T>{},
+                                 outputs(y), inputs(x, weight));
+    }
+};
+
+template <class T>
+struct PreluBackward {
+    int64_t numel;
+    int64_t channel_stride;
+    int32_t channel_extent;
+    int32_t scalar_weight;
+
+    int64_t count() const { return numel; }
+    Status check() const { return channels().check(); }
+    size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 3); }
+    Status run(const T* dy, const T* x, const T* weight, T* dx, T* dweight, const Launch& launch) const {
+        BK_TRY(require_distinct_outputs({{"dx", dx}, {"dweight", dweight}}));
+        return pointwise_sums<compute_t<T>>(launch, layout(), op::PreluBackward<T>{}, outputs(dx, dweight),
+                                            inputs(dy, x, weight));
+    }
+
+private:
+    Channels channels() const { return {numel, channel_stride, channel_extent, scalar_weight}; }
+    Layout<5> layout() const { return channels().layout<5>({true, true, false, true, false}); }
+};
+
+template <class T>
+struct PreluBackwardStrided {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_x;
+    const int64_t* stride_weight;
+    const int64_t* stride_dx;
+    const int64_t* stride_dweight;
+
+    int64_t count() const { return numel; }
+    Status check() const {
+        return check_shape("numel", numel, rank, "shape", shape,
+                           {{"stride_dy", stride_dy},
+                            {"stride_x", stride_x},
+                            {"stride_weight", stride_weight},
+                            {"stride_dx", stride_dx},
+                            {"stride_dweight", stride_dweight}},
+                           {});
+    }
+    size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 3); }
+    Status run(const T* dy, const T* x, const T* weight, T* dx, T* dweight, const Launch& launch) const {
+        BK_TRY(require_distinct_outputs({{"dx", dx}, {"dweight", dweight}}));
+        return pointwise_sums<compute_t<T>>(launch, layout(), op::PreluBackward<T>{}, outputs(dx, dweight),
+                                            inputs(dy, x, weight));
+    }
+
+private:
+    Layout<5> layout() const {
+        return make_layout<5>(rank, shape, {stride_dy, stride_x, stride_weight, stride_dx, stride_dweight});
+    }
+};
+
+}  // namespace bk
