@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cases import Array, Problem, strides_for
-from harness import OPS, Launch
+from harness import Launch
 from references import casts
 from references.casts import DTYPES, EXACT, FLOATS, INTEGERS, PACKED
 
@@ -178,29 +178,3 @@ def test_lengths(library):
         ):
             given = bits if source == "i8" else casts.nibbles(bits[: numel // 2])
             check(op, given, run_flat(library, op, given, source, target), want, target)
-
-
-def where_ops():
-    return [op for op in OPS if op.startswith("where_") and "backward" not in op]
-
-
-def test_where_keeps_bits(library):
-    """Payloads and signs of NaN; a condition is set where any bit of it is, also one that a float calls zero."""
-    rng = generator("where")
-    for op in where_ops():
-        row, slots = OPS[op]
-        dtype, numel = slots["T"], 999
-        chosen = next(p for p in row.pointers if p.name == "cond").dtype_of(slots)
-        random = {name: np.frombuffer(rng.bytes(numel * casts.width(dtype)), casts.unsigned(dtype)) for name in "ab"}
-        one_bit = np.uint64(1) << rng.integers(0, 8 * casts.width(chosen), numel).astype(np.uint64)
-        cond = np.where(rng.random(numel) < 0.5, 0, one_bit).astype(casts.unsigned(chosen))
-        arrays = {"cond": Array(chosen, (numel,)), **{name: Array(dtype, (numel,)) for name in "aby"}}
-        strides = {f"stride_{name}": (1,) for name in arrays}
-        host = {"shape": (numel,), **strides} if op.endswith("_strided") else {}
-        prepared = Launch(library, op, Problem({"numel": numel, "rank": 1}, arrays, host))
-        for name, bits in {"cond": cond, **random}.items():
-            prepared.buffers[name].set_bits(bits)
-        outcome = prepared.outcome(prepared.run())
-        assert outcome.status == 0, outcome.text
-        want = np.where(cond != 0, random["a"], random["b"])
-        assert (outcome.bits["y"] == want).all(), op

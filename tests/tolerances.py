@@ -158,11 +158,21 @@ def ulp(e, f):
     return (summation(e.count) + term) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
 
 
+def gated(e, f):
+    """A product with a composite function: 2.5 units before the last rounding, of `terms` where some cancel.
+
+    `divided` is the magnitude of what an intermediate result is multiplied by that may have been subnormal; `count` is
+    0 for a single product, else 1. 16 bits are as in ULP.
+    """
+    relative = 5.0 if f.s == f.u else 2.0**-18 / f.u
+    return e.count * (relative * f.u * e.terms + f.tiny * e.divided)
+
+
 CLASSES = {
     f.__name__: f
     for f in (
         exact, pointwise, total, total_of_products, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
-        ulp,
+        ulp, gated,
     )
 }  # fmt: skip
 

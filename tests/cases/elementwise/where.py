@@ -28,11 +28,13 @@ def reference(problem):
     return {"y": Expected(np.where(problem.arrays["cond"].values != 0, a, b))}
 
 
-def backward_reference(problem):
-    """Sums where a gradient's stride is 0; what is not summed is moved, so its error is 0 in the class "total"."""
-    cond, dy = problem.arrays["cond"].values != 0, problem.arrays["dy"].values
+def summed(problem, values):
+    """Expected of each gradient that is wanted: as it is, or summed where its strides are 0.
+
+    What is not summed has no terms, so that the class of a sum, too, wants it rounded correctly.
+    """
     expected = {}
-    for name, value in (("da", np.where(cond, dy, 0.0)), ("db", np.where(cond, 0.0, dy))):
+    for name, value in values.items():
         if name in problem.null:
             continue
         strides = problem.arrays[name].strides or ()
@@ -47,6 +49,11 @@ def backward_reference(problem):
         total, size = (np.broadcast_to(v, value.shape) for v in (total, size))
         expected[name] = Expected(total, count, size)
     return expected
+
+
+def backward_reference(problem):
+    cond, dy = problem.arrays["cond"].values != 0, problem.arrays["dy"].values
+    return summed(problem, {"da": np.where(cond, dy, 0.0), "db": np.where(cond, 0.0, dy)})
 
 
 def forward(row, first, **also):
