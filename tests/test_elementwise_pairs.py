@@ -5,13 +5,17 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tolerances
-from cases import Array, Problem
+from cases import Array, Draw, Problem
 from cases.elementwise import binary, binary_backward, binary_integer, compare, logical, ternary
+from cases.elementwise.common import strided_maker
 from cases.model import special_integers
 from harness import FLOATS, INTEGERS, OPS, ROWS, launch
 from harness.numerics import DIGITS, LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, round_to, width
+from test_properties import bounded, layouts, offsets, run, seeds, shapes
 
 RANDOM = 20000
 SCALE = 0.3
@@ -343,3 +347,43 @@ def test_one_array_for_all(library, dtype):
     apart, together = launch(library, op, problem), launch(library, op, problem, alias={"da": "dy", "db": "a"})
     for name in ("da", "db"):
         tolerances.check_bits(op, together.bits[name], apart.bits[name], dtype)
+
+
+# --- strides ---------------------------------------------------------------------------------------------------------
+
+# row -> dtypes, functions; one or two functions of each kind of loop
+STRIDED = {
+    "binary_{F}_{T}_strided": (FLOATS, ("sub", "div", "minimum", "pow")),
+    "binary_{F}_{T}_strided integers": (INTEGERS, ("sub", "mod")),
+    "binary_{F}_{T}_strided bool": (("bool",), ("logical_xor",)),
+    "binary_cmp_{F}_{T}_strided": ((*FLOATS, *INTEGERS, "bool"), ("lt",)),
+    "binary_ldexp_{T}_strided": (FLOATS, ("",)),
+    "ternary_{F}_{T}_strided": (FLOATS, ("clamp", "fma")),
+    "ternary_{F}_{T}_strided scaled": (FLOATS, ("addcmul",)),
+    "binary_{F}_backward_{T}_strided": (FLOATS, ("mul", "hypot", "maximum")),
+    "binary_{F}_backward_{T}_strided linear": (FLOATS, ("sub",)),
+    "binary_ldexp_backward_{T}_strided": (FLOATS, ("",)),
+    "ternary_{F}_backward_{T}_strided": (FLOATS, ("clamp", "fma")),
+    "ternary_{F}_param_backward_{T}_strided scaled": (FLOATS, ("addcdiv",)),
+}
+
+
+@bounded
+@given(st.data(), st.sampled_from(list(STRIDED)), seeds, offsets)
+def test_strides(library, data, row, seed, offset):
+    """Any rank, axes permuted, sliced, walked backwards and broadcast. Gradients that stand still along an axis are
+    summed over it, and some are not wanted."""
+    dtypes, functions = STRIDED[row]
+    slots = {"T": data.draw(st.sampled_from(dtypes)), "F": data.draw(st.sampled_from(functions))}
+    slots = {k: v for k, v in slots.items() if v}
+    gradients = tuple(p.name for p in ROWS[row].pointers if p.is_output and ROWS[row].workspace)
+    optional = [p.name for p in ROWS[row].pointers if p.is_pointer and not p.is_required]
+    null = tuple(name for name in optional if data.draw(st.integers(0, 4)) == 0)
+    shape = data.draw(shapes())
+    views = {
+        p.name: data.draw(layouts(len(shape), broadcast=not p.is_output or p.name in gradients))
+        for p in ROWS[row].pointers
+    }
+    make = strided_maker(row, binary.fill, **({"scale": SCALE} if "scaled" in row else {}))
+    problem = make(Draw(slots, seed), shape, "normal", null, **views)
+    run(library, row, slots, problem, offset, (None, "full") if ROWS[row].workspace else (None,))
