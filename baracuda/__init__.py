@@ -3,18 +3,16 @@
     plan = bk.SegmentSumPlan.select(stream, bk.SegmentSumDescriptor(n, d, segments, element=bk.f32))
     plan.run(stream, bk.workspace(plan), bk.SegmentSumArgs(input=x, segment_ids=ids, output=y))
 
-The library is found and opened at the first use, not at import; see `baracuda.default_library`.
+Every op has a Descriptor, an Args and a Plan; their modules are imported when one is first named. The library is found
+and opened at the first use, not at import; see `baracuda.default_library`.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from baracuda._lib import Library, default_library, load
-from baracuda.attention import (
-    AlibiArgs,
-    AlibiBackwardArgs,
-    AlibiBackwardDescriptor,
-    AlibiBackwardPlan,
-    AlibiDescriptor,
-    AlibiPlan,
-)
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import (
     ElementKind,
@@ -29,29 +27,17 @@ from baracuda.dtypes import (
     f32,
     f32_strict,
     f64,
+    i8,
+    i16,
     i32,
     i64,
     s4,
     s8,
     u4,
     u8,
+    u16,
     u32,
-)
-from baracuda.elementwise import (
-    BinaryParamArgs,
-    BinaryParamBackwardArgs,
-    BinaryParamBackwardDescriptor,
-    BinaryParamBackwardPlan,
-    BinaryParamDescriptor,
-    BinaryParamPlan,
-)
-from baracuda.embedding import (
-    EmbeddingBagArgs,
-    EmbeddingBagBackwardArgs,
-    EmbeddingBagBackwardDescriptor,
-    EmbeddingBagBackwardPlan,
-    EmbeddingBagDescriptor,
-    EmbeddingBagPlan,
+    u64,
 )
 from baracuda.errors import (
     BaracudaError,
@@ -70,76 +56,90 @@ from baracuda.kinds import (
     ArchSku,
     AttentionKind,
     BackendKind,
+    BinaryCmpKind,
     BinaryKind,
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
+    GatedActivationKind,
     LayoutSku,
     MathPrecision,
     OpCategory,
     SegmentKind,
     ShapeLayoutKind,
+    TernaryKind,
+    UnaryKind,
 )
 from baracuda.memory import asarray, clear, download, empty, synchronize, upload, workspace, zeros
 from baracuda.plan import KernelSku, Plan, PlanPreference, PrecisionGuarantee
-from baracuda.segment import (
-    SegmentSumArgs,
-    SegmentSumBackwardArgs,
-    SegmentSumBackwardDescriptor,
-    SegmentSumBackwardPlan,
-    SegmentSumDescriptor,
-    SegmentSumPlan,
-    UnsortedSegmentSumArgs,
-    UnsortedSegmentSumBackwardArgs,
-    UnsortedSegmentSumBackwardDescriptor,
-    UnsortedSegmentSumBackwardPlan,
-    UnsortedSegmentSumDescriptor,
-    UnsortedSegmentSumPlan,
-)
-from baracuda.shape_layout import (
-    RepeatArgs,
-    RepeatBackwardArgs,
-    RepeatBackwardDescriptor,
-    RepeatBackwardPlan,
-    RepeatDescriptor,
-    RepeatPlan,
-)
 from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
+if TYPE_CHECKING:
+    from baracuda.attention import *  # noqa: F403
+    from baracuda.elementwise.affine import *  # noqa: F403
+    from baracuda.elementwise.binary import *  # noqa: F403
+    from baracuda.elementwise.cast import *  # noqa: F403
+    from baracuda.elementwise.fill import *  # noqa: F403
+    from baracuda.elementwise.gated import *  # noqa: F403
+    from baracuda.elementwise.prelu import *  # noqa: F403
+    from baracuda.elementwise.ternary import *  # noqa: F403
+    from baracuda.elementwise.unary import *  # noqa: F403
+    from baracuda.elementwise.where import *  # noqa: F403
+    from baracuda.embedding import *  # noqa: F403
+    from baracuda.segment import *  # noqa: F403
+    from baracuda.shape_layout import *  # noqa: F403
+
 __version__ = "0.1.0"
 
+# Each word stands for <word>Args, <word>Descriptor and <word>Plan of the module.
+_OPS = {
+    "attention": "Alibi AlibiBackward",
+    "elementwise.affine": "Affine",
+    "elementwise.binary": "Binary BinaryBackward BinaryCmp BinaryParam BinaryParamBackward",
+    "elementwise.cast": "Cast CastSubByte",
+    "elementwise.fill": "Fill",
+    "elementwise.gated": "GatedActivation GatedActivationBackward",
+    "elementwise.prelu": "PRelu PReluBackward",
+    "elementwise.ternary": "Ternary TernaryBackward",
+    "elementwise.unary": "Unary UnaryBackward UnaryParam UnaryParamBackward",
+    "elementwise.where": "Where WhereBackward",
+    "embedding": "EmbeddingBag EmbeddingBagBackward",
+    "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
+    "shape_layout": "Repeat RepeatBackward",
+}
+_PARTS = ("Args", "Descriptor", "Plan")
+_LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_LAZY))
+
+
 __all__ = [
+    *_LAZY,
     "ActivationKind",
-    "AlibiArgs",
-    "AlibiBackwardArgs",
-    "AlibiBackwardDescriptor",
-    "AlibiBackwardPlan",
-    "AlibiDescriptor",
-    "AlibiPlan",
     "ArchSku",
     "AttentionKind",
     "BackendKind",
     "BaracudaError",
+    "BinaryCmpKind",
     "BinaryKind",
-    "BinaryParamArgs",
-    "BinaryParamBackwardArgs",
-    "BinaryParamBackwardDescriptor",
-    "BinaryParamBackwardPlan",
-    "BinaryParamDescriptor",
-    "BinaryParamPlan",
     "BufferTooSmallError",
     "Descriptor",
     "ElementKind",
-    "EmbeddingBagArgs",
-    "EmbeddingBagBackwardArgs",
-    "EmbeddingBagBackwardDescriptor",
-    "EmbeddingBagBackwardPlan",
-    "EmbeddingBagDescriptor",
     "EmbeddingBagMode",
-    "EmbeddingBagPlan",
     "EmbeddingKind",
     "EpilogueKind",
+    "GatedActivationKind",
     "InternalError",
     "InvalidProblemError",
     "KernelSku",
@@ -152,30 +152,14 @@ __all__ = [
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
-    "RepeatArgs",
-    "RepeatBackwardArgs",
-    "RepeatBackwardDescriptor",
-    "RepeatBackwardPlan",
-    "RepeatDescriptor",
-    "RepeatPlan",
     "SegmentKind",
-    "SegmentSumArgs",
-    "SegmentSumBackwardArgs",
-    "SegmentSumBackwardDescriptor",
-    "SegmentSumBackwardPlan",
-    "SegmentSumDescriptor",
-    "SegmentSumPlan",
     "ShapeLayoutKind",
     "Status",
     "TensorMut",
     "TensorRef",
+    "TernaryKind",
+    "UnaryKind",
     "UnknownStatusError",
-    "UnsortedSegmentSumArgs",
-    "UnsortedSegmentSumBackwardArgs",
-    "UnsortedSegmentSumBackwardDescriptor",
-    "UnsortedSegmentSumBackwardPlan",
-    "UnsortedSegmentSumDescriptor",
-    "UnsortedSegmentSumPlan",
     "UnsupportedError",
     "WorkspaceTooSmallError",
     "asarray",
@@ -195,6 +179,8 @@ __all__ = [
     "f32",
     "f32_strict",
     "f64",
+    "i8",
+    "i16",
     "i32",
     "i64",
     "load",
@@ -205,7 +191,9 @@ __all__ = [
     "tensor",
     "u4",
     "u8",
+    "u16",
     "u32",
+    "u64",
     "upload",
     "workspace",
     "zeros",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 
 import baracuda
-from baracuda._lib import cuda_unavailable, op_rows
+from baracuda._lib import cuda_unavailable
+from baracuda._optable import rows
 from baracuda.errors import BaracudaError
 
 _GUARANTEE = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace"}
@@ -49,23 +51,18 @@ def info() -> int:
 
 
 def ops(family: str | None) -> int:
-    rows: dict[str, dict[str, object]] = {}
-    choices: dict[str, list[list[str]]] = {}
-    for entry in op_rows().values():
-        if family in (None, entry["family"]):
-            rows[entry["row"]] = entry
-            slots = choices.setdefault(entry["row"], [[] for _ in entry["dtypes"]])
-            for slot, dtype in zip(slots, entry["dtypes"]):
-                if dtype not in slot:
-                    slot.append(dtype)
-    if not rows:
-        families = sorted({entry["family"] for entry in op_rows().values()})
+    chosen = [row for row in rows() if family in (None, row.family)]
+    if not chosen:
+        families = sorted({row.family for row in rows()})
         print(f"no family {family!r}; there are {', '.join(families)}", file=sys.stderr)
         return 1
-    for name, entry in rows.items():
-        dtypes = " x ".join(" ".join(slot) for slot in choices[name])
-        workspace = ", workspace" if entry["workspace"] and entry["deterministic"] == "yes" else ""
-        print(f"{entry['family']:13s} {name:38s} {dtypes:30s} {_GUARANTEE[str(entry['deterministic'])]}{workspace}")
+    for row in chosen:
+        dtypes = " x ".join(" ".join(slot) for slot in row.slots.values())
+        workspace = ", workspace" if row.workspace and row.deterministic == "yes" else ""
+        print(f"{row.family:13s} {row.pattern:38s} {dtypes:30s} {_GUARANTEE[row.deterministic]}{workspace}")
+        if row.functions:
+            names = f"{{F}}: {' '.join(row.functions)}"
+            print(textwrap.fill(names, 116, initial_indent=" " * 14, subsequent_indent=" " * 19))
     return 0
 
 

@@ -7,7 +7,6 @@ system loader. An explicit choice that fails raises; an automatic one falls back
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import os
@@ -77,15 +76,6 @@ class Library:
 
 def symbol_name(op: str, kind: str = "run") -> str:
     return f"{PREFIX}{op}_{kind}"
-
-
-@functools.cache
-def op_rows() -> dict[str, dict[str, Any]]:
-    """Rows of the op table by op, e.g. "alibi_f32"; keys row, family, dtypes, workspace, deterministic, doc."""
-    from baracuda import _oplist
-
-    rows: tuple[dict[str, Any], ...] = _oplist.OPS
-    return {row["op"]: row for row in rows}
 
 
 def load(path: str | os.PathLike[str] | None = None, backend: str | None = None) -> Library:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import numbers
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer, as_integers
+import numpy as np
+
+from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer, as_integers, as_items, as_real
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
@@ -38,6 +41,40 @@ def extent() -> Any:
 def shape(low: int = 0) -> Any:
     """Extents of a tensor of rank 0 to 8, each at least `low`."""
     return checked(lambda name, value: _extents(name, value, low))
+
+
+def shape_or_numel() -> Any:
+    """Extents as of `shape`, or one number for a tensor of rank 1."""
+
+    def check(name: str, value: object) -> tuple[int, ...]:
+        if isinstance(value, (int, np.integer)):
+            return (as_integer(name, value, 0, INT32_MAX),)
+        return _extents(name, value, 0)
+
+    return checked(check)
+
+
+def real(**options: Any) -> Any:
+    """A real number."""
+    return checked(as_real, **options)
+
+
+def params() -> Any:
+    """A real number or a short sequence of them; the plan knows how many there must be."""
+
+    def check(name: str, value: object) -> tuple[Any, ...]:
+        single = isinstance(value, (numbers.Real, np.floating))
+        items = (value,) if single else as_items(name, value)
+        if not items:
+            raise InvalidProblemError(f"{name} is {value!r}, must be a number or a sequence of numbers")
+        return tuple([_number(name if single else f"{name}[{i}]", item) for i, item in enumerate(items)])
+
+    return checked(check)
+
+
+def _number(name: str, value: object) -> float | int:
+    """An int as it is, any other real as a float."""
+    return value if type(value) is int else as_real(name, value)
 
 
 def choice(kind: type[enum.IntEnum]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 from enum import IntEnum
 from typing import Any
 
@@ -37,11 +38,32 @@ class ElementKind(IntEnum):
     COMPLEX32 = 15  # two f32
     COMPLEX64 = 16  # two f64
     U32 = 17
+    I16 = 18
+    U16 = 19
+    U64 = 20
 
     @property
     def token(self) -> str:
-        """Spelling in symbols and persisted files."""
+        """Spelling in persisted files."""
         return _TABLE[self][0]
+
+    @property
+    def symbol(self) -> str:
+        """Spelling in C symbols."""
+        return _SYMBOLS.get(self, _TABLE[self][0])
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is a real floating type of 16 bits or more, in which arithmetic is done."""
+        return self in _FLOATS
+
+    @property
+    def integer_range(self) -> tuple[int, int] | None:
+        """Smallest and largest value of an integer type of whole bytes; None of other types."""
+        if self not in _INTEGERS:
+            return None
+        signed = _TABLE[self][2].startswith("i")
+        return (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1) if signed else (0, 2**self.bits - 1)
 
     @property
     def bits(self) -> int:
@@ -88,10 +110,20 @@ _TABLE: dict[ElementKind, tuple[str, int, str, tuple[int, int] | None]] = {
     ElementKind.COMPLEX32: ("c32", 64, "complex64", (5, 64)),
     ElementKind.COMPLEX64: ("c64", 128, "complex128", (5, 128)),
     ElementKind.U32: ("u32", 32, "uint32", (1, 32)),
+    ElementKind.I16: ("i16", 16, "int16", (0, 16)),
+    ElementKind.U16: ("u16", 16, "uint16", (1, 16)),
+    ElementKind.U64: ("u64", 64, "uint64", (1, 64)),
 }
+_SYMBOLS = {ElementKind.S8: "i8", ElementKind.FP8_E4M3: "fp8e4m3", ElementKind.FP8_E5M2: "fp8e5m2"}
+_FLOATS = {ElementKind.F16, ElementKind.BF16, ElementKind.F32, ElementKind.F32_STRICT, ElementKind.F64}
+_INTEGERS = {
+    ElementKind.S8, ElementKind.U8, ElementKind.I16, ElementKind.U16, ElementKind.I32, ElementKind.U32,
+    ElementKind.I64, ElementKind.U64,
+}  # fmt: skip
 _ML_DTYPES = {"bfloat16", "float8_e4m3fn", "float8_e5m2"}
 _BY_SPELLING = {name: kind for kind, (_, _, name, dlpack) in _TABLE.items() if dlpack}
-_BY_SPELLING |= {token: kind for kind, (token, *_) in _TABLE.items() if kind is not ElementKind.F32_STRICT}
+_BY_SPELLING |= {kind.symbol: kind for kind in _TABLE if kind is not ElementKind.F32_STRICT}
+_BY_SPELLING |= {kind.token: kind for kind in _TABLE if kind is not ElementKind.F32_STRICT}
 _BY_DLPACK = {dlpack: kind for kind, (_, _, _, dlpack) in _TABLE.items() if dlpack}
 
 f16 = ElementKind.F16
@@ -99,8 +131,10 @@ bf16 = ElementKind.BF16
 f32 = ElementKind.F32
 f32_strict = ElementKind.F32_STRICT
 f64 = ElementKind.F64
-s8 = ElementKind.S8
+s8 = i8 = ElementKind.S8
 u8 = ElementKind.U8
+i16 = ElementKind.I16
+u16 = ElementKind.U16
 i32 = ElementKind.I32
 i64 = ElementKind.I64
 bool_ = ElementKind.BOOL
@@ -112,6 +146,7 @@ b1 = ElementKind.BIN
 c32 = ElementKind.COMPLEX32
 c64 = ElementKind.COMPLEX64
 u32 = ElementKind.U32
+u64 = ElementKind.U64
 
 
 @functools.cache
@@ -178,3 +213,28 @@ def bf16_from_f32(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def f32_from_bf16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """f32 values of bf16 bit patterns (uint16); exact."""
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+# exponent bits, mantissa bits, bits of the largest value where overflow saturates, bits of NaN
+_FORMATS = {
+    ElementKind.F16: (5, 10, None, 0x7E00),
+    ElementKind.BF16: (8, 7, None, 0x7FC0),
+    ElementKind.FP8_E4M3: (4, 3, 0x7E, 0x7F),
+    ElementKind.FP8_E5M2: (5, 2, 0x7B, 0x7F),
+}
+
+
+def float_bits(value: float, kind: ElementKind) -> int:
+    """Bit pattern of `value` in f16, bf16 or fp8, rounded once to nearest even; fp8 saturates, infinities too."""
+    exponent_bits, mantissa_bits, largest, nan = _FORMATS[kind]
+    sign = (math.copysign(1, value) < 0) << (exponent_bits + mantissa_bits)
+    if math.isnan(value):
+        return sign | nan
+    infinity = ((1 << exponent_bits) - 1) << mantissa_bits
+    top = infinity if largest is None else largest
+    if value == 0 or math.isinf(value):
+        return sign | (top if value else 0)
+    lowest = 2 - (1 << (exponent_bits - 1)) - mantissa_bits  # exponent of the smallest subnormal
+    step = max(math.frexp(value)[1] - 1 - mantissa_bits, lowest)
+    units = round(math.ldexp(abs(value), -step))  # ties to even
+    return sign | min(units + ((step - lowest) << mantissa_bits), top)

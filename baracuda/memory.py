@@ -20,6 +20,7 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorRef, tensor
 
 if TYPE_CHECKING:
+    from baracuda.operands import Args
     from baracuda.plan import Plan
 
 _ALIGNMENT = 64
@@ -125,9 +126,13 @@ def clear(view: TensorRef, *, stream: object = None, library: Library | None = N
         _host_bytes(view.ptr, view.nbytes)[:] = 0
 
 
-def workspace(plan: Plan) -> TensorRef | None:
-    """Workspace for one plan, on its backend; None where it needs none. Not to be shared by concurrent launches."""
-    return empty(plan.workspace_size, ElementKind.U8, library=plan.library) if plan.workspace_size else None
+def workspace(plan: Plan, args: Args | None = None) -> TensorRef | None:
+    """Workspace for one plan, on its backend; None where it needs none. Not to be shared by concurrent launches.
+
+    With `args`, what a launch on these operands can use: more where it sums gradients over broadcast axes.
+    """
+    size = plan.workspace_size if args is None else max(plan.workspace_size, plan.workspace_size_for(args))
+    return empty(size, ElementKind.U8, library=plan.library) if size else None
 
 
 def synchronize(stream: object = None, *, library: Library | None = None) -> None:

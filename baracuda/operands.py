@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,16 +37,16 @@ class Operand:
     """A tensor parameter, in the C function's order.
 
     shape      names of descriptor extents, or the name of a descriptor attribute that is a whole shape
-    dtype      None: the descriptor's element
+    dtype      None: the descriptor's element; a tuple: any of these; a text: the descriptor attribute that has it
     index      dtype is i32 or i64 and selects the symbol
     strided    the C function takes its strides; otherwise the view must be contiguous
-    broadcast  an extent of 1 stands for any extent
+    broadcast  an extent of 1 stands for any extent; a gradient is summed there
     may_be     operands that an output may be identical with
     """
 
     name: str
     shape: str | tuple[str, ...]
-    dtype: ElementKind | None = None
+    dtype: ElementKind | tuple[ElementKind, ...] | str | None = None
     index: bool = False
     output: bool = False
     optional: bool = False
@@ -59,6 +59,16 @@ class Operand:
             return tuple(getattr(descriptor, self.shape))
         return tuple(getattr(descriptor, name) for name in self.shape)
 
+    def dtypes(self, descriptor: Any) -> tuple[ElementKind, ...]:
+        """The dtypes that a view may have."""
+        if self.index:
+            return (ElementKind.I32, ElementKind.I64)
+        if isinstance(self.dtype, tuple):
+            return self.dtype
+        if isinstance(self.dtype, str):
+            return (getattr(descriptor, self.dtype),)
+        return (descriptor.element if self.dtype is None else self.dtype,)
+
     @property
     def label(self) -> str:
         """The expected shape in words: "(num_bags, embedding_dim)"."""
@@ -70,7 +80,7 @@ class Operand:
 def check_view(operand: Operand, view: TensorRef, descriptor: Any, backend: str) -> None:
     """Raise unless `view` can be passed for `operand`."""
     name = operand.name
-    _check_dtype(operand, view, descriptor.element)
+    _check_dtype(operand, view, operand.dtypes(descriptor))
     _check_shape(operand, view, operand.extents(descriptor))
     if view.device is not None and view.device != backend:
         raise InvalidProblemError(f"{name} is in {view.device} memory, the library is a {backend} library")
@@ -89,11 +99,7 @@ def check_view(operand: Operand, view: TensorRef, descriptor: Any, backend: str)
         raise InvalidProblemError(f"{name} has strides {view.strides} for shape {view.shape}: its cells overlap")
 
 
-def _check_dtype(operand: Operand, view: TensorRef, element: ElementKind) -> None:
-    if operand.index:
-        allowed: tuple[ElementKind, ...] = (ElementKind.I32, ElementKind.I64)
-    else:
-        allowed = (element if operand.dtype is None else operand.dtype,)
+def _check_dtype(operand: Operand, view: TensorRef, allowed: tuple[ElementKind, ...]) -> None:
     if view.dtype not in allowed:
         wanted = " or ".join(kind.token for kind in allowed)
         raise InvalidProblemError(f"{operand.name} has dtype {view.dtype}, expected {wanted}")
@@ -139,8 +145,8 @@ def effective_strides(view: TensorRef, expected: Sequence[int]) -> tuple[int, ..
     return tuple(0 if e == 1 and w != 1 else s for s, e, w in zip(view.strides, view.shape, expected))
 
 
-def check_overlaps(operands: Sequence[Operand], views: Views) -> None:
-    """Outputs share no cell with another operand, except where they may be it."""
+def check_overlaps(operands: Sequence[Operand], views: Views, may_coincide: Callable[[str, str, Views], bool]) -> None:
+    """Outputs share no cell with another operand, except where they may be it and `may_coincide` agrees."""
     present = [(operand, view) for operand in operands if (view := views[operand.name]) is not None and view.numel]
     for i, (out, view) in enumerate(present):
         if not out.output:
@@ -148,13 +154,11 @@ def check_overlaps(operands: Sequence[Operand], views: Views) -> None:
         for other, second in present[:i] + [pair for pair in present[i + 1 :] if not pair[0].output]:
             if not _ranges_meet(view, second):
                 continue
-            if other.name in out.may_be or out.name in other.may_be:
-                if _identical(view, second):
-                    continue
-                if _share_memory(view, second):
-                    raise InvalidProblemError(f"{out.name} overlaps {other.name}, must be identical with it or apart")
-            elif _share_memory(view, second):
-                raise InvalidProblemError(f"{out.name} overlaps {other.name}")
+            if other.name in out.may_be and may_coincide(out.name, other.name, views):
+                continue
+            if _share_memory(view, second):
+                hint = ", must be identical with it or apart" if other.name in out.may_be else ""
+                raise InvalidProblemError(f"{out.name} overlaps {other.name}{hint}")
 
 
 def overlaps(first: TensorRef, second: TensorRef) -> bool:
@@ -166,8 +170,9 @@ def _ranges_meet(first: TensorRef, second: TensorRef) -> bool:
     return a < d and c < b
 
 
-def _identical(first: TensorRef, second: TensorRef) -> bool:
-    if first.ptr != second.ptr or first.shape != second.shape:
+def identical(first: TensorRef, second: TensorRef) -> bool:
+    """Whether both have the same cells, of one size, in the same order."""
+    if first.ptr != second.ptr or first.shape != second.shape or first.dtype.bits != second.dtype.bits:
         return False
     return first.strides == second.strides or (first.is_dense and second.is_dense)
 

@@ -5,24 +5,46 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
+import enum
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from baracuda._lib import Library, default_library, load, op_rows, symbol_name
+from baracuda._lib import Library, default_library, load, symbol_name
+from baracuda._optable import Row, ops
 from baracuda._scalars import INT64_MAX, as_integer
 from baracuda.descriptor import Descriptor, product
 from baracuda.dtypes import ElementKind
 from baracuda.errors import BaracudaError, InvalidProblemError, UnsupportedError, WorkspaceTooSmallError
 from baracuda.kinds import ArchSku, BackendKind, EpilogueKind, LayoutSku, MathPrecision, OpCategory
-from baracuda.operands import Args, Operand, Views, check_overlaps, check_reach, check_view, effective_strides, overlaps
+from baracuda.operands import (
+    Args,
+    Operand,
+    Views,
+    check_overlaps,
+    check_reach,
+    check_view,
+    effective_strides,
+    identical,
+    overlaps,
+)
 from baracuda.stream import stream_handle
 from baracuda.tensor import TensorRef, contiguous_stride, tensor
 
 P = TypeVar("P", bound="Plan")
 _INDEX_SUFFIX = {ElementKind.I32: "", ElementKind.I64: "_i64idx"}
 _HALVES = (ElementKind.F16, ElementKind.BF16)
+_FORMS = {  # of arithmetic, and the dtype in which results accumulate, where it is not f32
+    ElementKind.F64: (MathPrecision.F64, ElementKind.F64),
+    ElementKind.S8: (MathPrecision.INT8, ElementKind.S8),
+    ElementKind.U8: (MathPrecision.INT8, ElementKind.U8),
+    ElementKind.S4: (MathPrecision.INT4, ElementKind.S4),
+    ElementKind.U4: (MathPrecision.INT4, ElementKind.U4),
+    ElementKind.BOOL: (MathPrecision.BINARY, ElementKind.BOOL),
+    ElementKind.FP8_E4M3: (MathPrecision.FP8_E4M3, ElementKind.FP8_E4M3),
+    ElementKind.FP8_E5M2: (MathPrecision.FP8_E5M2, ElementKind.FP8_E5M2),
+}
 _SIZE_MAX = 2**64 - 1
 
 
@@ -76,13 +98,19 @@ class KernelSku:
 
 
 class Plan(abc.ABC):
-    """Base. A subclass gives the class variables and overrides `problem`, `trailing`, `variant` or `check` where the C
-    function takes more than descriptor fields and pointers. Plans hold no memory and may be shared between threads.
+    """Base. A subclass gives the class variables and overrides what its C functions do otherwise. Plans hold no memory
+    and may be shared between threads.
     """
 
-    __slots__ = ("_guarantee", "_needs_workspace", "_problem", "descriptor", "library", "name", "workspace_size")
+    __slots__ = (
+        "_guarantee", "_most_workspace", "_needs_workspace", "_problem", "descriptor", "library", "name",
+        "workspace_size",
+    )  # fmt: skip
 
-    op: ClassVar[str]  # row of the op table, "{I}" and "{T}" standing for dtypes, "{kind}" for descriptor.kind
+    # Row of the op table: "{T}" stands for the element, "{U}" for descriptor.output_element, "{I}" for what `selector`
+    # says and "{kind}" for descriptor.kind in lower case, or for its `spelling`.
+    op: ClassVar[str]
+    spelling: ClassVar[Mapping[int, str]] = {}
     category: ClassVar[OpCategory]
     descriptor_type: ClassVar[type[Descriptor]]
     args_type: ClassVar[type[Args]]
@@ -104,6 +132,8 @@ class Plan(abc.ABC):
         for operand in self.operands:
             product(operand.name, (*operand.extents(descriptor), descriptor.element.itemsize))
         row = self._row()
+        self.prepare(row)
+        self._most_workspace = preference.max_workspace_bytes
         needed, self._needs_workspace = self._choose_workspace(row, preference)
         self.workspace_size = needed
         self._guarantee = self._precision(row)
@@ -167,7 +197,17 @@ class Plan(abc.ABC):
         with _naming(self.name):
             op, call = self._operand_call(args)
             function = self.library.function(op, "can_implement")
-            self.library.check(symbol_name(op, "can_implement"), function(*call))
+            status = function(*ops()[op].row.check_arguments(call))
+            self.library.check(symbol_name(op, "can_implement"), status)
+
+    def workspace_size_for(self, args: Args) -> int:
+        """Bytes of workspace that a launch on these operands can use: more than `workspace_size` where it sums
+        gradients over broadcast axes, which a plan learns from the operands alone. Never more than the preference's.
+        """
+        with _naming(self.name):
+            op, call = self._operand_call(args)
+            needed = self._workspace_needed(op, call)
+        return needed if needed <= self._most_workspace else 0
 
     def run(self, stream: object, workspace: object, args: Args) -> None:
         """Enqueue the op. Arguments identical (`is`) with those of the last run of `args` are not checked again."""
@@ -199,19 +239,41 @@ class Plan(abc.ABC):
 
     # --- what a family may override ---------------------------------------------------------------------------------
 
-    def problem(self, variant: str, strides: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:
+    def prepare(self, row: Row) -> None:  # noqa: B027
+        """What is decided once, for the row of contiguous operands."""
+
+    def problem(self, strides: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:
         """C arguments before the pointers: scalars and host arrays."""
         if self._problem is None:
             self._problem = tuple(int(getattr(self.descriptor, name)) for name in self.scalars)
         return self._problem
 
-    def trailing(self) -> tuple[Any, ...]:
-        """C arguments between the pointers and the workspace."""
-        return ()
+    def arguments(self, row: Row, views: Views, strides: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:
+        """C arguments up to the workspace. `strides` has every operand, as broadcast to its extents."""
+        null = self.library.ffi.NULL
+        pointers = [null if view is None else view.pointer for view in views.values()]
+        return (*self.problem(strides), *pointers)
+
+    def selector(self, views: Views) -> str:
+        """What stands for {I} in the symbol for these views: the dtype of the index operand."""
+        for operand in self.operands:
+            view = views[operand.name]
+            if operand.index and view is not None:
+                return _INDEX_SUFFIX[view.dtype]
+        return ""
 
     def variant(self, views: Views) -> str:
         """Suffix of the symbol for these views."""
         return ""
+
+    def may_coincide(self, output: str, other: str, views: Views) -> bool:
+        """Whether an output may lie on an operand named in its `may_be`, both being present."""
+        first, second = views[output], views[other]
+        return first is not None and second is not None and identical(first, second)
+
+    def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
+        """How the kernel computes, and the dtype that results accumulate in."""
+        return arithmetic_of(self.descriptor.element)
 
     def check(self, views: Views) -> None:  # noqa: B027 (most ops have none)
         """Rules over several operands."""
@@ -228,37 +290,46 @@ class Plan(abc.ABC):
     @classmethod
     def _readable_name(cls, descriptor: Any) -> str:
         """Name for messages before the descriptor is known to be sound."""
-        kind = getattr(descriptor, "kind", None)
-        return cls.op.format(I="", T="", kind=getattr(kind, "name", "op").lower()).rstrip("_")
+        return cls.op.format(I="", T="", U="", kind=cls._spelled(getattr(descriptor, "kind", None))).rstrip("_")
+
+    @classmethod
+    def _spelled(cls, kind: Any) -> str:
+        name = getattr(kind, "name", "op")
+        return cls.spelling.get(kind, name.lower()) if isinstance(kind, enum.Enum) else name
 
     def _format(self, dtype: str, index: str) -> str:
-        kind = getattr(self.descriptor, "kind", None)
-        return self.op.format(T=dtype, I=index, kind="" if kind is None else kind.name.lower())
+        output = getattr(self.descriptor, "output_element", None)
+        kind = self._spelled(getattr(self.descriptor, "kind", None))
+        return self.op.format(T=dtype, I=index, U="" if output is None or not dtype else output.symbol, kind=kind)
 
-    def _row(self) -> dict[str, Any]:
-        rows = op_rows()
-        row = rows.get(self._format(self.descriptor.element.token, ""))
-        if row is None or self.descriptor.element is ElementKind.F32_STRICT:
-            known = [kind.token for kind in ElementKind if self._format(kind.token, "") in rows]
-            what = f"element is {self.descriptor.element}, must be one of {', '.join(dict.fromkeys(known))}"
-            raise UnsupportedError(what if known else f"{self.name} is no op of this library")
-        return row
+    def _row(self) -> Row:
+        """The row of contiguous operands."""
+        known = ops()
+        found = known.get(self._format(self.descriptor.element.symbol, ""))
+        if found is None or self.descriptor.element is ElementKind.F32_STRICT:
+            tokens = [kind.token for kind in ElementKind if self._format(kind.symbol, "") in known]
+            what = f"element is {self.descriptor.element}, must be one of {', '.join(dict.fromkeys(tokens))}"
+            kind = getattr(self.descriptor, "kind", None)
+            no_op = f"{self.name} is no op of this library" if kind is None else f"kind is {kind.name}: no such op"
+            raise UnsupportedError(what if tokens else no_op)
+        return found.row
 
-    def _choose_workspace(self, row: dict[str, Any], preference: PlanPreference) -> tuple[int, bool]:
+    def _choose_workspace(self, row: Row, preference: PlanPreference) -> tuple[int, bool]:
         """(bytes to ask for, whether a run needs them)."""
-        if row["deterministic"] == "no" and preference.deterministic:
+        if row.deterministic == "no" and preference.deterministic:
             raise UnsupportedError("no deterministic kernel exists")
-        if not row["workspace"]:
+        if not row.workspace:
             return 0, False
-        changes_result = row["deterministic"] == "workspace"
+        changes_result = row.deterministic == "workspace"
         # f32 and f64 default to the atomic path, which needs none; 16-bit atomics would round every addition
         if changes_result and not preference.deterministic and self.descriptor.element not in _HALVES:
             return 0, False
         strides = {operand.name: contiguous_stride(operand.extents(self.descriptor)) for operand in self.operands}
-        problem = self.problem("", strides)
+        call = self.arguments(row, dict.fromkeys(operand.name for operand in self.operands), strides)
         suffixes = _INDEX_SUFFIX.values() if any(operand.index for operand in self.operands) else ("",)
-        ops = [self._format(self.descriptor.element.token, suffix) for suffix in suffixes]
-        needed = max(int(self.library.function(op, "workspace_size")(*problem)) for op in ops)
+        names = [self._format(self.descriptor.element.symbol, suffix) for suffix in suffixes]
+        problem = row.problem_arguments(call)
+        needed = max(int(self.library.function(op, "workspace_size")(*problem)) for op in names)
         if needed <= preference.max_workspace_bytes:
             return needed, changes_result
         if preference.deterministic and changes_result:
@@ -268,14 +339,13 @@ class Plan(abc.ABC):
             )
         return 0, False
 
-    def _precision(self, row: dict[str, Any]) -> PrecisionGuarantee:
-        element = self.descriptor.element
-        is_f64 = element is ElementKind.F64
-        sums_in_place = row["deterministic"] != "yes" and not self._needs_workspace
+    def _precision(self, row: Row) -> PrecisionGuarantee:
+        sums_in_place = row.deterministic != "yes" and not self._needs_workspace
         stable = not sums_in_place or self.library.backend == "cpu"
+        precision, accumulator = self.arithmetic()
         return PrecisionGuarantee(
-            math_precision=MathPrecision.F64 if is_f64 else MathPrecision.F32,
-            accumulator=element if is_f64 or sums_in_place else ElementKind.F32,
+            math_precision=precision,
+            accumulator=self.descriptor.element if sums_in_place else accumulator,
             bit_stable_on_same_hardware=stable,
             deterministic=stable,
         )
@@ -314,24 +384,20 @@ class Plan(abc.ABC):
             raise InvalidProblemError(f"args is of type {type(args).__name__}, must be {self.args_type.__name__}")
         views: dict[str, TensorRef | None] = {}
         strides: dict[str, tuple[int, ...]] = {}
-        index = ""
         for operand in self.operands:
             view = views[operand.name] = getattr(args, operand.name)
+            extents = operand.extents(self.descriptor)
             if view is None:
                 if not operand.optional:
                     raise InvalidProblemError(f"{operand.name} is None")
+                strides[operand.name] = contiguous_stride(extents)
                 continue
             check_view(operand, view, self.descriptor, self.library.backend)
-            strides[operand.name] = effective_strides(view, operand.extents(self.descriptor))
-            if operand.index:
-                index = _INDEX_SUFFIX[view.dtype]
-        check_overlaps(self.operands, views)
+            strides[operand.name] = effective_strides(view, extents)
+        check_overlaps(self.operands, views, self.may_coincide)
         self.check(views)
-        variant = self.variant(views)
-        null = self.library.ffi.NULL
-        pointers = [null if view is None else view.pointer for view in views.values()]
-        op = self._format(self.descriptor.element.token, index) + variant
-        return op, (*self.problem(variant, strides), *pointers, *self.trailing())
+        op = self._format(self.descriptor.element.symbol, self.selector(views)) + self.variant(views)
+        return op, self.arguments(ops()[op].row, views, strides)
 
     def _workspace_view(self, workspace: object, args: Args) -> TensorRef | None:
         """The workspace as bytes on the right device, apart from the operands."""
@@ -367,18 +433,33 @@ class Plan(abc.ABC):
         got = 0 if view is None else view.nbytes
         if got < self.workspace_size and (view is not None or self._needs_workspace):
             raise self._too_small(self.workspace_size, got)
-        if view is None or not self.workspace_size:
+        if view is None:
             return self.library.ffi.NULL, 0
-        problem = call[: len(call) - len(self.operands) - len(self.trailing())]
-        needed = int(self.library.function(op, "workspace_size")(*problem))  # may depend on strides
-        if got >= needed:
+        needed = self._workspace_needed(op, call)
+        if needed and got >= needed:
             return view.pointer, got
-        if self._needs_workspace:
+        if needed and self._needs_workspace:
             raise self._too_small(needed, got)
         return self.library.ffi.NULL, 0
 
+    def _workspace_needed(self, op: str, call: tuple[Any, ...]) -> int:
+        """Bytes that the launch would take; 0 where none, or where they would change the algorithm chosen."""
+        row = ops()[op].row
+        if not row.workspace or (row.deterministic == "workspace" and not self._needs_workspace):
+            return 0
+        return int(self.library.function(op, "workspace_size")(*row.problem_arguments(call)))  # may depend on strides
+
     def _too_small(self, needed: int, got: int) -> WorkspaceTooSmallError:
         return WorkspaceTooSmallError(f"workspace has {got} bytes, needs {needed}", needed=needed, got=got)
+
+
+def arithmetic_of(element: ElementKind) -> tuple[MathPrecision, ElementKind]:
+    """How pointwise kernels compute with an element, and what they accumulate in: 16-bit floats in f32."""
+    if element in _FORMS:
+        return _FORMS[element]
+    if element.integer_range:
+        return MathPrecision.INTEGER, element
+    return MathPrecision.F32, ElementKind.F32
 
 
 @contextlib.contextmanager

@@ -70,7 +70,7 @@ class RepeatPlan(Plan):
     )
     kind = ShapeLayoutKind.REPEAT
 
-    def problem(self, variant: str, strides: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:
+    def problem(self, strides: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:
         inputs, outputs = self.descriptor.input_shape, self.descriptor.output_shape
         return (
             product("y", outputs), len(inputs), self.int32_array(inputs), self.int32_array(outputs),
@@ -90,7 +90,7 @@ class RepeatBackwardPlan(Plan):
     )
     kind = ShapeLayoutKind.REPEAT
 
-    def problem(self, variant: str, strides: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:
+    def problem(self, strides: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:
         inputs, repeats = self.descriptor.input_shape, self.descriptor.repeats
         return (
             product("dx", inputs), len(inputs), self.int32_array(inputs), self.int32_array(repeats),

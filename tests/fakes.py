@@ -1,24 +1,51 @@
 """Stand-ins for plan tests: a library that records calls, operands at made-up addresses."""
 
 import baracuda as bk
+from baracuda import _ffi
+from baracuda._optable import ops
 
 SUM = bk.EmbeddingBagMode.SUM
 LERP = bk.BinaryKind.LERP
 
 
 class FakeLibrary(bk.Library):
-    """Records calls in place of making them; every workspace has `size` bytes, every launch returns `status`."""
+    """Records calls in place of making them; every workspace has `size` bytes, every launch returns `status`.
+
+    What does not fit the op table fails: an op that does not exist, or another number of arguments.
+    """
 
     def __init__(self, backend="cuda", size=1000):
-        super().__init__(bk.default_library().ffi, None, "fake", {"backend": backend})
+        super().__init__(_ffi.ffi, None, "fake", {"backend": backend})
         self.size, self.calls, self.status = size, [], 0
 
     def function(self, op, kind="run"):
+        row = ops()[op].row
+        call_length = len(row.params)
+        expected = {
+            "run": call_length + 3,
+            "can_implement": len(row.check) or call_length,
+            "workspace_size": len(row.problem_arguments(range(call_length))) if row.workspace else None,
+        }[kind]
+
         def call(*args):
+            assert len(args) == expected, (op, kind, args)
             self.calls.append((op, kind, args))
             return self.size if kind == "workspace_size" else self.status
 
         return call
+
+    def launched(self):
+        """(op, its arguments by name) of the last launch; pointers as addresses, host arrays as lists."""
+        op, kind, args = self.calls[-1]
+        assert kind == "run"
+        named = {}
+        for param, value in zip(ops()[op].row.params, args):
+            if param.is_pointer:
+                value = int(self.ffi.cast("uintptr_t", value))
+            elif param.direction == "host":
+                value = list(value)
+            named[param.name] = value
+        return op, named
 
     def last_error(self):
         return "the text"

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import baracuda as bk
-from baracuda import _lib, _oplist
+from baracuda import _lib, _oplist, _optable
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -61,7 +61,7 @@ def test_library_describes_itself(library):
     symbols = library.symbols()
     assert len(symbols) == len(set(symbols)) == library.lib.baracuda_kernels_symbol_count()
     assert "baracuda_kernels_abi_version" in symbols
-    for op in _lib.op_rows():
+    for op in _optable.ops():
         assert f"baracuda_kernels_{op}_run" in symbols
         assert library.function(op) is library.function(op)
 

@@ -245,18 +245,20 @@ def test_bad_repeats(shape, repeats, error):
 
 @pytest.mark.parametrize("params", ["0.5", None, (), (1, 2), True, ("a",), 1j, 10**400, b"1"], ids=describe)
 def test_bad_params(params):
-    with pytest.raises(bk.InvalidProblemError, match="binary_lerp: params"):
+    with pytest.raises(bk.InvalidProblemError, match="binary_lerp_param: params"):
         lerp_plan((3,), weight=params)
 
 
 @pytest.mark.parametrize("params", [0.5, 1, (0.5,), [0.5, 0], np.float32(0.5), np.array([0.5]), 1e300])
 def test_good_params(params):
-    assert len(lerp_plan((3,), weight=params).descriptor.params) == 1
+    assert len(lerp_plan((3,), weight=params).parameters) == 1
 
 
 def test_unsupported_kind():
     for kind in (bk.BinaryKind.ADD, bk.BinaryKind.EQ):
-        with pytest.raises(bk.UnsupportedError, match=rf"binary_{kind.name.lower()} is no op"):
+        with pytest.raises(
+            bk.UnsupportedError, match=rf"binary_{kind.name.lower()}_param: kind is {kind.name}: no such op"
+        ):
             bk.BinaryParamPlan.select(None, bk.BinaryParamDescriptor(kind, (3,), 0.5, element=bk.f32))
 
 

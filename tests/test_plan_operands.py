@@ -73,7 +73,7 @@ def test_reach_beyond_63_bits():
 @pytest.mark.parametrize("strides", [(0, 1), (1, 0), (1, 1), (4, 4), (3, 1)])
 def test_output_cells_must_be_distinct(strides):
     plan = lerp_plan((3, 4), library=FakeLibrary())
-    with pytest.raises(bk.InvalidProblemError, match=r"binary_lerp: y has strides .* its cells overlap"):
+    with pytest.raises(bk.InvalidProblemError, match=r"binary_lerp_param: y has strides .* its cells overlap"):
         plan.run(
             None, None, bk.BinaryParamArgs(raw((3, 4)), raw((3, 4)), raw((3, 4), address=8 << 20, strides=strides))
         )
@@ -145,12 +145,12 @@ def test_strides_reach_c():
     plan = lerp_plan((3, 4), library=library)
     plan.run(None, None, bk.BinaryParamArgs(raw((3, 4)), raw((3, 1)), raw((3, 4), address=8 << 20)))
     op, _, args = library.calls[-1]
-    assert (op, args[0], args[1], list(args[2])) == ("binary_lerp_f32_strided", 12, 2, [3, 4])
+    assert (op, args[0], args[1], list(args[2])) == ("binary_lerp_param_f32_strided", 12, 2, [3, 4])
     assert [list(array) for array in args[3:6]] == [[4, 1], [1, 0], [4, 1]]
     assert args[9] == 0.25
     plan.run(None, None, bk.BinaryParamArgs(raw((3, 4)), raw((3, 4)), raw((3, 4), address=8 << 20)))
     op, _, args = library.calls[-1]
-    assert (op, args[0], args[4]) == ("binary_lerp_f32", 12, 0.25)
+    assert (op, args[0], args[4]) == ("binary_lerp_param_f32", 12, 0.25)
 
 
 def test_optional_operands_are_null():

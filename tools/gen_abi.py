@@ -179,14 +179,14 @@ def write_glue(rows: list[Row], out: pathlib.Path) -> None:
 
 
 def oplist_text(rows: list[Row]) -> str:
-    lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', "", "OPS = ("]
+    """One tuple a row, its fields those of baracuda._optable.Row."""
+    lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', "", "ROWS = ("]
     for row in rows:
-        for op, slots in row.instances():
-            entry = {
-                "op": op, "row": row.name, "family": row.family, "dtypes": tuple(slots.values()),
-                "workspace": bool(row.workspace), "deterministic": row.deterministic, "doc": row.doc,
-            }  # fmt: skip
-            lines.append(f"    {entry!r},")
+        params = tuple(" ".join(filter(None, (p.direction, p.dtype, p.name))) for p in row.params)
+        check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
+        about = (row.workspace, row.deterministic, row.doc)
+        fields = (row.name, row.family, row.functions, row.slots, params, check, *about)
+        lines += ["    (", *(f"        {field!r}," for field in fields), "    ),"]
     return "\n".join(lines) + "\n)\n"
 
 

@@ -1,0 +1,103 @@
+"""The op table: which C functions exist, their parameters in order, and what they promise.
+
+`baracuda/_oplist.py` holds one entry a row; ops, one for each choice of function and dtypes, are made of it at the
+first look-up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+_INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
+
+
+class Param(NamedTuple):
+    """A C parameter; direction is "" for a scalar, "host" for an array in host memory, else in, out or inout, with a
+    "?" where the pointer may be NULL."""
+
+    name: str
+    dtype: str  # symbol spelling, or a slot: T, U, I, T.bits, T.compute
+    direction: str
+
+    @property
+    def is_pointer(self) -> bool:
+        """Whether it points to an operand."""
+        return self.direction not in ("", "host")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Row:
+    """A family of ops that differ in function ({F}) and dtypes ({T}, {U}, {I}) alone."""
+
+    name: str
+    family: str
+    functions: Mapping[str, str]  # choices of {F}, and what each computes
+    slots: Mapping[str, tuple[str, ...]]  # dtypes of {T}, {U}, {I}, in the order of the table
+    parameters: tuple[str, ...]  # as the table writes them: "i64 numel", "in T x"
+    check: tuple[str, ...]  # names of can_implement's parameters; empty: all
+    workspace: str  # what it is for; empty: none
+    deterministic: str  # yes, no, or "workspace": with one only
+    doc: str
+
+    @property
+    def pattern(self) -> str:
+        """Name template of the ops."""
+        return self.name.split()[0]
+
+    @functools.cached_property
+    def params(self) -> tuple[Param, ...]:
+        """Parameters of `_run` up to the workspace, in order."""
+        return tuple(_param(text) for text in self.parameters)
+
+    def check_arguments(self, call: Sequence[Any]) -> tuple[Any, ...]:
+        """Those of the arguments of `_run` that can_implement takes."""
+        if not self.check:
+            return tuple(call)
+        given = {param.name: value for param, value in zip(self.params, call)}
+        return tuple(given[name] for name in self.check)
+
+    def problem_arguments(self, call: Sequence[Any]) -> tuple[Any, ...]:
+        """Those that workspace_size takes: all but operands."""
+        return tuple(value for param, value in zip(self.params, call) if not param.is_pointer)
+
+
+class Op(NamedTuple):
+    """One op, e.g. "unary_gelu_f32"."""
+
+    name: str
+    row: Row
+    function: str  # choice of {F}, or ""
+    dtypes: tuple[str, ...]  # choices of the row's slots
+
+
+def _param(text: str) -> Param:
+    *direction, dtype, name = text.split()
+    return Param(name, dtype, "".join(direction))
+
+
+def _ops(row: Row) -> list[Op]:
+    pattern, result = row.pattern, []
+    for dtypes in itertools.product(*row.slots.values()):
+        named = pattern
+        for slot, dtype in zip(row.slots, dtypes):
+            named = named.replace(f"{{{slot}}}", _INDEX_SUFFIX[dtype] if slot == "I" else dtype)
+        result += [Op(named.replace("{F}", function), row, function, dtypes) for function in row.functions or ("",)]
+    return result
+
+
+@functools.cache
+def rows() -> tuple[Row, ...]:
+    """All rows, in the order of the header."""
+    from baracuda._oplist import ROWS
+
+    return tuple(Row(*entry) for entry in ROWS)
+
+
+@functools.cache
+def ops() -> dict[str, Op]:
+    """All ops by name, e.g. "alibi_f32"."""
+    return {op.name: op for row in rows() for op in _ops(row)}

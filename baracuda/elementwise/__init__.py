@@ -1,0 +1,1 @@
+"""Elementwise ops, one module for each form: unary, binary, ternary, where, cast, affine, fill, gated, prelu."""

@@ -1,0 +1,144 @@
+"""Elementwise ops of two inputs.
+
+y = f(a, b). Operands have any strides; inputs broadcast along axes of extent 1, and a gradient is summed along them: in
+f32 (f64 for f64), in a fixed order. y may be a or b; da and db may each be an input, unless it is summed; an unwanted
+gradient is None. What ops do on integers, at NaN and at ties is in the op table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda.descriptor import Descriptor
+from baracuda.dtypes import ElementKind
+from baracuda.elementwise._pointwise import CONDITION, ParamPlan, PointwisePlan, gradient, result, source
+from baracuda.kinds import BinaryCmpKind, BinaryKind, OpCategory
+from baracuda.operands import Args, Viewable
+
+_ELSEWHERE = {kind: "BinaryCmpPlan" for kind in BinaryKind if BinaryKind.EQ <= kind <= BinaryKind.LE}
+_ELSEWHERE[BinaryKind.LERP] = "BinaryParamPlan"
+
+
+@dataclasses.dataclass(frozen=True)
+class BinaryDescriptor(Descriptor):
+    """Floats; integers for the arithmetic kinds, MINIMUM, MAXIMUM and BITWISE_*; bool for LOGICAL_*."""
+
+    kind: BinaryKind = descriptor.choice(BinaryKind)
+    shape: tuple[int, ...] = descriptor.shape()
+
+    @property
+    def b_element(self) -> ElementKind:
+        """dtype of b: i32 for LDEXP."""
+        return ElementKind.I32 if self.kind is BinaryKind.LDEXP else self.element
+
+
+class BinaryBackwardDescriptor(BinaryDescriptor):
+    """Floats only."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BinaryCmpDescriptor(Descriptor):
+    """element is the dtype of a and b: any float, integer or bool."""
+
+    kind: BinaryCmpKind = descriptor.choice(BinaryCmpKind)
+    shape: tuple[int, ...] = descriptor.shape()
+
+
+@dataclasses.dataclass(frozen=True)
+class BinaryParamDescriptor(Descriptor):
+    """LERP: y = a + p (b - a), params = (p,); p = 0 gives a and p = 1 gives b exactly. C takes p as f64."""
+
+    kind: BinaryKind = descriptor.choice(BinaryKind)
+    shape: tuple[int, ...] = descriptor.shape()
+    params: tuple[float, ...] = descriptor.params()
+
+
+class BinaryParamBackwardDescriptor(BinaryParamDescriptor):
+    """LERP: da = (1 - p) dy, db = p dy."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BinaryArgs(Args):
+    a: Viewable
+    b: Viewable
+    y: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BinaryBackwardArgs(Args):
+    """ADD and SUB need neither a nor b; LDEXP needs b (i32) and has no gradient for it."""
+
+    dy: Viewable
+    a: Viewable | None = None
+    b: Viewable | None = None
+    da: Viewable | None = None
+    db: Viewable | None = None
+
+
+class BinaryCmpArgs(BinaryArgs):
+    """y is u8 or bool, and holds 0 or 1."""
+
+    __slots__ = ()
+
+
+class BinaryParamArgs(BinaryArgs):
+    __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BinaryParamBackwardArgs(Args):
+    dy: Viewable
+    da: Viewable | None = None
+    db: Viewable | None = None
+
+
+class BinaryPlan(PointwisePlan):
+    __slots__ = ()
+    op = "binary_{kind}_{T}"
+    category = OpCategory.BINARY_ELEMENTWISE
+    descriptor_type: ClassVar[type[Descriptor]] = BinaryDescriptor
+    args_type: ClassVar[type[Args]] = BinaryArgs
+    operands = (source("a"), source("b", dtype="b_element"), result("y", "a", "b"))
+    elsewhere = _ELSEWHERE
+
+
+class BinaryBackwardPlan(PointwisePlan):
+    __slots__ = ()
+    op = "binary_{kind}_backward_{T}"
+    category = OpCategory.BINARY_ELEMENTWISE
+    descriptor_type = BinaryBackwardDescriptor
+    args_type = BinaryBackwardArgs
+    operands = (
+        source("dy"), source("a", optional=True), source("b", optional=True, dtype="b_element"),
+        gradient("da", "dy", "a", "b"), gradient("db", "dy", "a", "b"),
+    )  # fmt: skip
+    elsewhere = _ELSEWHERE
+
+
+class BinaryCmpPlan(PointwisePlan):
+    __slots__ = ()
+    op = "binary_cmp_{kind}_{T}"
+    category = OpCategory.BINARY_ELEMENTWISE
+    descriptor_type = BinaryCmpDescriptor
+    args_type = BinaryCmpArgs
+    operands = (source("a"), source("b"), result("y", dtype=CONDITION))
+
+
+class BinaryParamPlan(ParamPlan):
+    __slots__ = ()
+    op = "binary_{kind}_param_{T}"
+    category = OpCategory.BINARY_ELEMENTWISE
+    descriptor_type = BinaryParamDescriptor
+    args_type = BinaryParamArgs
+    operands = (source("a"), source("b"), result("y", "a", "b"))
+
+
+class BinaryParamBackwardPlan(ParamPlan):
+    __slots__ = ()
+    op = "binary_{kind}_param_backward_{T}"
+    category = OpCategory.BINARY_ELEMENTWISE
+    descriptor_type = BinaryParamBackwardDescriptor
+    args_type = BinaryParamBackwardArgs
+    operands = (source("dy"), gradient("da", "dy"), gradient("db", "dy"))

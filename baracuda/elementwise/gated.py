@@ -1,0 +1,100 @@
+"""Gated activations: y = a f(b), a and b the first and second half of x along the axis split_dim.
+
+The gate is the second half. Backward: dx = (da, db). Operands have any strides; x and dy broadcast along axes of extent
+1. y may be the first half of x, of equal strides; dx may be x.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import as_integer
+from baracuda.descriptor import Descriptor, product
+from baracuda.elementwise._pointwise import PointwisePlan
+from baracuda.errors import InvalidProblemError
+from baracuda.kinds import GatedActivationKind, OpCategory
+from baracuda.operands import Args, Operand, Viewable, Views
+
+
+@dataclasses.dataclass(frozen=True)
+class GatedActivationDescriptor(Descriptor):
+    """input_shape is that of x, of rank 1 to 8 and even along split_dim."""
+
+    kind: GatedActivationKind = descriptor.choice(GatedActivationKind)
+    input_shape: tuple[int, ...] = descriptor.shape()
+    split_dim: int = descriptor.checked(as_integer)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of y: input_shape with half the extent along split_dim."""
+        axis = self.split_dim
+        return (*self.input_shape[:axis], self.input_shape[axis] // 2, *self.input_shape[axis + 1 :])
+
+    def validated(self) -> GatedActivationDescriptor:
+        valid = super().validated()
+        if not valid.input_shape:
+            raise InvalidProblemError("input_shape is (), must have an axis to split")
+        as_integer("split_dim", valid.split_dim, 0, len(valid.input_shape) - 1)
+        if valid.input_shape[valid.split_dim] % 2:
+            raise InvalidProblemError(f"input_shape is {valid.input_shape}, must be even along axis {valid.split_dim}")
+        return valid
+
+
+class GatedActivationBackwardDescriptor(GatedActivationDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GatedActivationArgs(Args):
+    x: Viewable
+    y: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GatedActivationBackwardArgs(Args):
+    x: Viewable
+    dy: Viewable
+    dx: Viewable
+
+
+_X = Operand("x", "input_shape", strided=True, broadcast=True)
+
+
+class GatedActivationPlan(PointwisePlan):
+    __slots__ = ()
+    op = "gated_{kind}_{T}"
+    category = OpCategory.GATED_ACTIVATION
+    descriptor_type: ClassVar[type[Descriptor]] = GatedActivationDescriptor
+    args_type: ClassVar[type[Args]] = GatedActivationArgs
+    operands: ClassVar[tuple[Operand, ...]] = (_X, Operand("y", "shape", strided=True, output=True, may_be=("x",)))
+
+    def structure(self, strides: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+        shape, axis = self.descriptor.shape, self.descriptor.split_dim
+        half = {f"{name}_half_offset": shape[axis] * strides[name][axis] for name in ("x", "dx") if name in strides}
+        values = {"output_numel": product("shape", shape), "rank": len(shape), "split_dim": axis}
+        return values | half | {"output_shape": self.int32_array(shape)}
+
+    def variant(self, views: Views) -> str:
+        return ""
+
+    def may_coincide(self, output: str, other: str, views: Views) -> bool:
+        """y may lie on the first half of x, dx on x."""
+        x, out = views[other], views[output]
+        if x is None or out is None or x.shape != self.descriptor.input_shape or x.ptr != out.ptr:
+            return False
+        return all([a == b or extent == 1 for a, b, extent in zip(x.strides, out.strides, out.shape)])
+
+
+class GatedActivationBackwardPlan(GatedActivationPlan):
+    __slots__ = ()
+    op = "gated_{kind}_backward_{T}"
+    descriptor_type = GatedActivationBackwardDescriptor
+    args_type = GatedActivationBackwardArgs
+    operands = (
+        _X,
+        Operand("dy", "shape", strided=True, broadcast=True),
+        Operand("dx", "input_shape", strided=True, output=True, may_be=("x",)),
+    )

@@ -1,0 +1,139 @@
+"""Elementwise ops of one input.
+
+y = f(x); dx = f'(x) dy. Operands have any strides; inputs broadcast along axes of extent 1. y may be x, dx may be dy or
+the saved operand, of equal strides. Floats (f32, f16, bf16, f64) for all but the integer kinds NEG, ABS, SIGN, SQUARE,
+CUBE, BITWISE_NOT, POPCOUNT, CLZ, CTZ, and LOGICAL_NOT of bool.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda._optable import Param
+from baracuda.descriptor import Descriptor
+from baracuda.elementwise._pointwise import ParamPlan, PointwisePlan, result, source
+from baracuda.kinds import OpCategory, UnaryKind
+from baracuda.operands import Args, Viewable, Views
+
+_PARAM = "UnaryParamPlan"
+_ELSEWHERE = {
+    UnaryKind.THRESHOLD: _PARAM, UnaryKind.POWI: _PARAM, UnaryKind.POWF: _PARAM, UnaryKind.PRELU: "PReluPlan",
+    UnaryKind.CAST: "CastPlan", UnaryKind.AFFINE: "AffinePlan",
+}  # fmt: skip
+
+# Backward ops that read the forward output y; the others read x.
+SAVES_OUTPUT = frozenset({
+    UnaryKind.SQRT, UnaryKind.RSQRT, UnaryKind.CBRT, UnaryKind.EXP, UnaryKind.EXP2, UnaryKind.EXPM1, UnaryKind.TANH,
+    UnaryKind.SIGMOID, UnaryKind.ERFINV,
+})  # fmt: skip
+# Backward ops that look at neither.
+SAVES_NOTHING = frozenset({
+    UnaryKind.NEG, UnaryKind.SIGN, UnaryKind.FLOOR, UnaryKind.CEIL, UnaryKind.ROUND, UnaryKind.TRUNC, UnaryKind.FRAC,
+    UnaryKind.STEP,
+})  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class UnaryDescriptor(Descriptor):
+    kind: UnaryKind = descriptor.choice(UnaryKind)
+    shape: tuple[int, ...] = descriptor.shape()
+
+
+class UnaryBackwardDescriptor(UnaryDescriptor):
+    """Floats only."""
+
+
+@dataclasses.dataclass(frozen=True)
+class UnaryParamDescriptor(UnaryDescriptor):
+    """params: one number, or a sequence of them. C takes them as f64, the exponent of POWI as i64.
+
+    THRESHOLD (threshold, value), POWI (n,), POWF (exponent,), ELU (alpha,), LEAKY_RELU (slope,), HARDTANH (low, high),
+    HARDSHRINK (lambda,), SOFTSHRINK (lambda,), SOFTPLUS (beta, threshold), LOGIT (eps,), SELU (alpha, scale).
+    """
+
+    params: tuple[float, ...] = descriptor.params()
+
+
+class UnaryParamBackwardDescriptor(UnaryParamDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class UnaryArgs(Args):
+    x: Viewable
+    y: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class UnaryBackwardArgs(Args):
+    """y for the kinds of SAVES_OUTPUT, x for the others; kinds of SAVES_NOTHING need neither."""
+
+    dy: Viewable
+    x: Viewable | None = None
+    y: Viewable | None = None
+    dx: Viewable = None
+
+
+class UnaryParamArgs(UnaryArgs):
+    __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class UnaryParamBackwardArgs(Args):
+    dy: Viewable
+    x: Viewable
+    dx: Viewable
+
+
+class UnaryPlan(PointwisePlan):
+    """ELU has alpha = 1 here; the other constants are those of the op table."""
+
+    __slots__ = ()
+    op = "unary_{kind}_{T}"
+    category = OpCategory.UNARY_ELEMENTWISE
+    descriptor_type: ClassVar[type[Descriptor]] = UnaryDescriptor
+    args_type: ClassVar[type[Args]] = UnaryArgs
+    operands = (source("x"), result("y", "x"))
+    elsewhere = _ELSEWHERE
+
+    def choose_parameters(self, wanted: Sequence[Param]) -> tuple[float, ...]:
+        return (1.0,) if wanted else ()
+
+
+class UnaryBackwardPlan(PointwisePlan):
+    __slots__ = ()
+    op = "unary_{kind}_backward_{T}"
+    category = OpCategory.UNARY_ELEMENTWISE
+    descriptor_type = UnaryBackwardDescriptor
+    args_type = UnaryBackwardArgs
+    operands = (
+        source("dy"), source("x", optional=True), source("y", optional=True), result("dx", "dy", "x", "y"),
+    )  # fmt: skip
+    elsewhere = _ELSEWHERE
+
+    def operand_of(self, pointer: str, views: Views) -> str:
+        if pointer != "saved":
+            return pointer
+        name = "y" if self.kind in SAVES_OUTPUT else "x"
+        return "dy" if self.kind in SAVES_NOTHING and views[name] is None else name
+
+
+class UnaryParamPlan(ParamPlan):
+    __slots__ = ()
+    op = "unary_{kind}_param_{T}"
+    category = OpCategory.UNARY_ELEMENTWISE
+    descriptor_type = UnaryParamDescriptor
+    args_type = UnaryParamArgs
+    operands = (source("x"), result("y", "x"))
+
+
+class UnaryParamBackwardPlan(ParamPlan):
+    __slots__ = ()
+    op = "unary_{kind}_param_backward_{T}"
+    category = OpCategory.UNARY_ELEMENTWISE
+    descriptor_type = UnaryParamBackwardDescriptor
+    args_type = UnaryParamBackwardArgs
+    operands = (source("dy"), source("x"), result("dx", "dy", "x"))
