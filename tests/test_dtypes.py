@@ -1,15 +1,36 @@
-"""Conversions in the kernels: every 16-bit value through a copy and through arithmetic, and every kind of rounding."""
+"""Conversions in the kernels: every 16-bit value through a copy and through arithmetic, and every kind of rounding.
+
+The harness's own conversions, too, which all other tests rely on.
+"""
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tolerances
-from cases import Array, Problem
-from harness import Launch, decode, encode, launch, round_to
+from cases import CASES, Array, Draw, Problem
+from cases.elementwise.unary import maker
+from harness import (
+    FP8,
+    INTEGERS,
+    LIMITS,
+    NAN_POISON,
+    OPS,
+    PACKED,
+    Guarded,
+    Launch,
+    decode,
+    encode,
+    itemsize,
+    launch,
+    memory_of,
+    round_to,
+)
 
 HALVES = ("f16", "bf16")
+SHORT = ("i8", "u8", "i16", "u16", "bool")
 NUMPY = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
+NUMPY_FP8 = {"fp8e4m3": np.dtype(ml_dtypes.float8_e4m3fn), "fp8e5m2": np.dtype(ml_dtypes.float8_e5m2)}
 ALL_BITS = np.arange(65536, dtype=np.uint16)
 
 
@@ -58,6 +79,47 @@ def test_the_harness_agrees_with_numpy(dtype):
     up, down = np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf)
     np.testing.assert_array_equal(round_to(up, dtype), finite[1:])
     np.testing.assert_array_equal(round_to(down, dtype), finite[:-1])
+
+
+@pytest.mark.parametrize("dtype", FP8)
+def test_the_harness_agrees_with_ml_dtypes(dtype):
+    """All bytes, the midpoints between neighbours and what is beside them; what is too large saturates."""
+    every = np.arange(256, dtype=np.uint8)
+    values = every.view(NUMPY_FP8[dtype]).astype(np.float64)
+    finite = values[:128][np.isfinite(values[:128])]
+    middle = (finite[1:] + finite[:-1]) / 2
+    tried = np.concatenate([finite, middle, np.nextafter(middle, np.inf), np.nextafter(middle, 0)])
+    # f32 holds finite values and midpoints alone; ml_dtypes has no rounding from f64 of its own
+    exact = np.concatenate([finite, middle])
+    expected = exact.astype(np.float32).astype(NUMPY_FP8[dtype]).view(np.uint8)
+    np.testing.assert_array_equal(encode(exact, dtype), expected)
+    np.testing.assert_array_equal(encode(-exact, dtype), expected | 0x80)
+    np.testing.assert_array_equal(decode(every, dtype), values)
+    np.testing.assert_array_equal(round_to(tried[-2 * len(middle) :], dtype), np.concatenate([finite[1:], finite[:-1]]))
+    largest = finite[-1]
+    np.testing.assert_array_equal(round_to([2 * largest, -1e300], dtype), [largest, -largest])
+    infinite = largest if dtype == "fp8e4m3" else np.inf
+    np.testing.assert_array_equal(round_to([np.inf, -np.inf, np.nan], dtype), [infinite, -infinite, np.nan])
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, "bool", *PACKED])
+def test_the_harness_keeps_integers(dtype):
+    """Both ends of the range; a packed array has two elements a byte, the first in the low half."""
+    low, high = LIMITS[dtype] if dtype != "bool" else (0, 255)
+    values = np.array([low, low + 1, 0, 1, high - 1, high], np.uint64 if dtype == "u64" else np.int64)
+    got = round_to(values, dtype)
+    assert [int(v) for v in got] == [int(v) for v in values]
+    memory = memory_of("cpu")
+    array = Guarded(memory, dtype, (5,), values=values[:5], poison=NAN_POISON)
+    assert [int(v) for v in array.values()] == [int(v) for v in values[:5]]
+    if dtype in PACKED:
+        nibbles = array.bits()
+        stored = array.block.read()[array.pointer - array.block.pointer :]
+        assert list(stored[:2]) == [nibbles[0] | nibbles[1] << 4, nibbles[2] | nibbles[3] << 4]
+    end = 3 if dtype in PACKED else 5 * itemsize(dtype)
+    array.block._bytes[array.pointer - array.block.pointer + end] ^= 1
+    with pytest.raises(AssertionError, match="1 bytes changed"):
+        array.check("array", written=True)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -192,3 +254,40 @@ def test_subnormals_are_kept(library, dtype):
     want = np.array([0, -0.0, 2 * tiny, 2 * tiny])  # ties to even
     tolerances.check_bits(dtype, got.bits["da"], encode(want, dtype), dtype)
     tolerances.check_bits(dtype, got.bits["db"], encode(want, dtype), dtype)
+
+
+def unary_ops(backward):
+    row = "unary_{F}_backward_{T}" if backward else "unary_{F}_{T}"
+    return [op for op, (found, slots) in OPS.items() if found.name == row and slots["T"] in HALVES]
+
+
+@pytest.mark.parametrize("op", [*unary_ops(False), *unary_ops(True)])
+def test_unary_on_every_value(library, op):
+    """All 65536 inputs; gradients of 1."""
+    row, slots = OPS[op]
+    dtype = slots["T"]
+    problem = maker(row.name)(Draw(slots, 0), ALL_BITS.size)
+    for name, array in problem.arrays.items():
+        if array.values is not None:
+            array.values = np.ones(ALL_BITS.size) if name == "dy" else decode(ALL_BITS, dtype)
+    (expected,) = CASES[row.name].reference(problem).values()
+    outcome = launch(library, op, problem)
+    assert outcome.status == 0, outcome.text
+    (name,) = outcome.bits
+    tolerances.check(op, outcome.values(name), dtype, expected, "ulp")
+
+
+def is_short(row, slots):
+    return row.table == "unary_integer" and "_strided" not in row.name and slots["T"] in SHORT
+
+
+@pytest.mark.parametrize("op", [op for op, (row, slots) in OPS.items() if is_short(row, slots)])
+def test_unary_on_every_short_integer(library, op):
+    """All values of 8 and 16 bits, and any byte as a bool."""
+    row, slots = OPS[op]
+    low, high = LIMITS[slots["T"]] if slots["T"] != "bool" else (0, 255)
+    problem = maker(row.name)(Draw(slots, 0), high - low + 1)
+    problem.arrays["x"].values = np.arange(low, high + 1)
+    expected = CASES[row.name].reference(problem)["y"]
+    outcome = launch(library, op, problem)
+    tolerances.check(op, outcome.values("y"), slots["T"], expected, "ulp")

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cases import CASES, Draw, attention, elementwise, embedding, segment, shape_layout
-from harness import FLOATS, NAN_POISON, claims_determinism, launch
+from cases import CASES, Draw, attention, embedding, segment, shape_layout
+from cases.elementwise import common, unary
+from harness import FLOATS, INTEGERS, NAN_POISON, OPS, claims_determinism, launch
 from test_ops import check_outcome
 from tolerances import check_bits
 
@@ -24,6 +25,7 @@ dtypes, indices, seeds = st.sampled_from(FLOATS), st.sampled_from(["i32", "i64"]
 offsets, weights = st.integers(0, 9), st.floats(-2, 2, width=32)
 RANKS = st.integers(0, 8)
 kinds = st.sampled_from(["normal", "positive", "special"])
+NAMES = {(row.name, frozenset(slots.items())): op for op, (row, slots) in OPS.items()}
 
 
 @st.composite
@@ -51,9 +53,7 @@ def layouts(draw, rank, broadcast=False):
 
 
 def run(library, row, slots, problem, offset, workspaces=(None,)):
-    case = CASES[row]
-    suffix = {"i64": "_i64idx"}.get(slots.get("I", ""), "")
-    op = row.replace("{T}", slots["T"]).replace("{I}", suffix)
+    case, op = CASES[row], NAMES[row, frozenset(slots.items())]
     for workspace in workspaces:
         outcome = launch(library, op, problem, workspace=workspace, offset=offset, poison=NAN_POISON)
         check_outcome(library, case, op, problem, outcome, workspace)
@@ -63,31 +63,68 @@ def run(library, row, slots, problem, offset, workspaces=(None,)):
                 check_bits(f"{op}: {name}", again.bits[name], bits, outcome.dtypes[name])
 
 
+# row, dtypes, functions; one or two functions of each kind of loop: moved bits, cheap ones, calls of the mathematics
+UNARY = {
+    "unary_{F}_{T}_strided": (FLOATS, ("neg", "relu", "reciprocal", "exp", "gelu", "digamma")),
+    "unary_{F}_backward_{T}_strided": (FLOATS, ("relu", "square", "tanh", "gelu")),
+    "unary_{F}_{T}_strided integers": (INTEGERS, ("neg", "popcount")),
+    "unary_logical_not_{T}_strided": (("bool",), ("",)),
+}
+
+
 @bounded
-@given(st.data(), dtypes, seeds, offsets)
-def test_lerp_strided(library, data, dtype, seed, offset):
+@given(st.data(), st.sampled_from(list(UNARY)), seeds, offsets)
+def test_unary_strided(library, data, row, seed, offset):
+    """Any rank, axes permuted, sliced, walked backwards and broadcast, gaps; in place, too, where strides are equal."""
+    dtypes, functions = UNARY[row]
+    slots = {"T": data.draw(st.sampled_from(dtypes)), "F": data.draw(st.sampled_from(functions))}
+    slots = {k: v for k, v in slots.items() if v}
+    shape, kind = data.draw(shapes()), data.draw(st.sampled_from(["normal", "wide", "special"]))
+    *inputs, output = (p.name for p in OPS[NAMES[row, frozenset(slots.items())]][0].pointers)
+    views = {name: data.draw(layouts(len(shape), broadcast=name != output)) for name in (*inputs, output)}
+    problem = unary.maker(row)(Draw(slots, seed), shape, kind, **views)
+    run(library, row, slots, problem, offset)
+
+
+def lerp(draw, row, *arguments, **options):
+    """The weight from -2 to 2; the largest values times 2 overflow."""
+    kind = (
+        "normal" if not 0 <= options["p"] <= 1 and options.get("kind") == "special" else options.get("kind", "normal")
+    )
+    maker = common.strided_maker if "_strided" in row else common.flat_maker
+    return maker(row)(draw, *arguments, **options | {"kind": kind})
+
+
+lerps = st.sampled_from(["binary_lerp", "binary_lerp_param"])
+
+
+@bounded
+@given(st.data(), lerps, dtypes, seeds, offsets)
+def test_lerp_strided(library, data, name, dtype, seed, offset):
+    row, slots = f"{name}_{{T}}_strided", {"T": dtype}
     shape, p, kind = data.draw(shapes()), data.draw(weights), data.draw(kinds)
     views = {name: data.draw(layouts(len(shape), broadcast=name != "y")) for name in ("a", "b", "y")}
-    kind = "normal" if kind == "special" and not 0 <= p <= 1 else kind  # the largest values times 2 overflow
-    problem = elementwise.lerp_strided(Draw({"T": dtype}, seed), shape, p, kind, **views)
-    run(library, "binary_lerp_{T}_strided", {"T": dtype}, problem, offset)
+    run(library, row, slots, lerp(Draw(slots, seed), row, shape, p=p, kind=kind, **views), offset)
 
 
 @bounded
-@given(st.data(), dtypes, seeds, offsets)
-def test_lerp_backward_strided(library, data, dtype, seed, offset):
+@given(st.data(), lerps, dtypes, seeds, offsets)
+def test_lerp_backward_strided(library, data, name, dtype, seed, offset):
+    """Gradients that stand still along an axis are summed over it; some are not wanted."""
+    row, slots = f"{name}_backward_{{T}}_strided", {"T": dtype}
     shape, p, kind = data.draw(shapes()), data.draw(weights), data.draw(kinds)
-    views = {name: data.draw(layouts(len(shape), broadcast=name == "dy")) for name in ("dy", "da", "db")}
-    problem = elementwise.lerp_backward_strided(Draw({"T": dtype}, seed), shape, p, kind, **views)
-    run(library, "binary_lerp_backward_{T}_strided", {"T": dtype}, problem, offset)
+    null = data.draw(st.sampled_from([(), (), (), ("da",), ("db",), ("da", "db")]))
+    views = {name: data.draw(layouts(len(shape), broadcast=True)) for name in ("dy", "da", "db")}
+    problem = lerp(Draw(slots, seed), row, shape, p=p, kind=kind, null=null, **views)
+    run(library, row, slots, problem, offset, (None, "full"))
 
 
 @bounded
-@given(st.integers(1, 3000), weights, dtypes, seeds, offsets)
-def test_lerp_flat(library, numel, p, dtype, seed, offset):
+@given(st.integers(1, 3000), lerps, weights, dtypes, seeds, offsets)
+def test_lerp_flat(library, numel, name, p, dtype, seed, offset):
     slots = {"T": dtype}
-    run(library, "binary_lerp_{T}", slots, elementwise.lerp(Draw(slots, seed), numel, p), offset)
-    run(library, "binary_lerp_backward_{T}", slots, elementwise.lerp_backward(Draw(slots, seed), numel, p), offset)
+    for row in (f"{name}_{{T}}", f"{name}_backward_{{T}}"):
+        run(library, row, slots, lerp(Draw(slots, seed), row, numel, p=p), offset)
 
 
 @bounded

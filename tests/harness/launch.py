@@ -15,7 +15,18 @@ if str(ROOT / "tools") not in sys.path:
     sys.path.insert(0, str(ROOT / "tools"))
 
 abi_table = importlib.import_module("abi_table")
-ROWS = {row.name: row for row in abi_table.read_all()}
+
+
+def unique_rows():
+    """Rows by name; where two tables have one name, the later row's gets the table's."""
+    rows = {}
+    for row in abi_table.read_all():
+        name = f"{row.name} {row.table}" if row.name in rows else row.name
+        rows[name] = dataclasses.replace(row, name=name)
+    return rows
+
+
+ROWS = unique_rows()
 # op -> (row, its slots: function F, dtypes T, U, I)
 OPS = {op: (row, slots) for row in ROWS.values() for op, slots in row.instances()}
 

@@ -148,6 +148,10 @@ def fill(row):
     return make
 
 
+def maker(row, **scalars):
+    return (strided_maker if "_strided" in row else flat_maker)(row, fill(row), **scalars)
+
+
 # --- References ------------------------------------------------------------------------------------------------------
 
 
@@ -189,10 +193,9 @@ def unary_case(row, reference, brief=(), extra=None, benches=(), **scalars):
         "row": row, "reference": reference, "tolerance": {output: "ulp"}, "aliases": tuple((output, i) for i in inputs),
         "benches": benches,
     }  # fmt: skip
+    make = maker(row, **scalars)
     if "_strided" in row:
-        problems = strided_problems(strided_maker(row, fill(row), **scalars), inputs, (output,))
-        return Case(problems=problems, **common, **strided_calls(row))
-    make = flat_maker(row, fill(row), **scalars)
+        return Case(problems=strided_problems(make, inputs, (output,)), **common, **strided_calls(row))
     problems = flat_problems(make) | (extra(make) if extra else {})
     return Case(problems=problems, **common, **flat_calls(row, brief=(*FLAT_BRIEF, "n1000", *brief)))
 
