@@ -1,0 +1,245 @@
+// Signs, powers and roots of one operand; sum, difference and product of two. Integers wrap modulo 2^width.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/dtype.h"
+#include "core/math.h"
+#include "core/pack.h"
+#include "core/platform.h"
+
+namespace bk::op {
+
+// The unsigned type in which integers of type C wrap; no narrower than 32 bits, where products would be of type int.
+template <class C>
+using wrapping_t = std::conditional_t<(sizeof(C) > 4), uint64_t, uint32_t>;
+
+// Powers of two, s and 1 / s, that bring x to where its square is normal and finite: (s x)^2 for any x but 0. s = 1 in the
+// middle of the range. dy x^2 = ((dy / s) (s x)^2) / s and dy / x^2 = ((dy s) / (s x)^2) s hold without undue overflow or
+// underflow, since dy / s and dy s leave the range only where the result does.
+template <class C>
+struct SquareScale {
+    C scale, inverse;
+    BK_HD explicit SquareScale(C x) {
+        constexpr bool kDouble = sizeof(C) == 8;
+        constexpr C kLarge = kDouble ? C(0x1p500) : C(0x1p60), kSmall = kDouble ? C(0x1p-500) : C(0x1p-60);
+        constexpr C kUp = kDouble ? C(0x1p600) : C(0x1p90), kDown = kDouble ? C(0x1p-600) : C(0x1p-90);
+        const C size = math::fabs<C>(x);
+        scale = math::select(size > kLarge, kDown, math::select(size < kSmall, kUp, C(1)));
+        inverse = math::select(size > kLarge, kUp, math::select(size < kSmall, kDown, C(1)));
+    }
+};
+
+// --- One operand -----------------------------------------------------------------------------------------------------
+
+template <class T>
+struct Neg {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const {
+        if constexpr (std::is_integral_v<C>)
+            return static_cast<C>(wrapping_t<C>(0) - static_cast<wrapping_t<C>>(x));
+        else
+            return -x;
+    }
+};
+
+template <class T>
+struct NegBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C) const { return -dy; }
+};
+
+template <class T>
+struct Abs {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const {
+        if constexpr (!std::is_integral_v<C>)
+            return math::fabs<T>(x);
+        else if constexpr (std::is_signed_v<C>)
+            return math::select(x < 0, Neg<T>()(x), x);
+        else
+            return x;
+    }
+};
+
+template <class T>
+struct Sign {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const {
+        if constexpr (std::is_unsigned_v<C>)
+            return static_cast<C>(x != 0);
+        else
+            return math::select(x > C(0), C(1), math::select(x < C(0), C(-1), C(0)));
+    }
+};
+
+template <class T>
+struct AbsBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const { return dy * Sign<T>()(x); }
+};
+
+template <class T>
+struct SignBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C, C) const { return C(0); }
+};
+
+template <class T>
+struct Reciprocal {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return C(1) / x; }
+};
+
+template <class T>
+struct ReciprocalBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const {
+        const SquareScale<C> by(x);
+        const C z = x * by.scale;
+        return -(dy * by.scale / (z * z) * by.scale);
+    }
+};
+
+template <class T>
+struct Square {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const {
+        if constexpr (std::is_integral_v<C>)
+            return static_cast<C>(static_cast<wrapping_t<C>>(x) * static_cast<wrapping_t<C>>(x));
+        else
+            return x * x;
+    }
+};
+
+template <class T>
+struct SquareBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const { return C(2) * (dy * x); }
+};
+
+template <class T>
+struct Cube {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const {
+        if constexpr (std::is_integral_v<C>) {
+            const auto u = static_cast<wrapping_t<C>>(x);
+            return static_cast<C>(u * u * u);
+        } else {
+            return x * x * x;
+        }
+    }
+};
+
+template <class T>
+struct CubeBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const {
+        const SquareScale<C> by(x);
+        const C z = x * by.scale;
+        return dy * by.inverse * (C(3) * (z * z)) * by.inverse;
+    }
+};
+
+template <class T>
+struct Sqrt {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::sqrt<T>(x); }
+};
+
+template <class T>
+struct SqrtBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C y) const { return dy / (y + y); }
+};
+
+template <class T>
+struct Rsqrt {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::rsqrt<T>(x); }
+};
+
+// -dy y^3 / 2. The cube of the root's largest values overflows, and dy times y may be subnormal where dy is: y is scaled by
+// 2^-k where it is large and by 2^k where it is small, dy by 2^(2k) or 2^(-2k).
+template <class T>
+struct RsqrtBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C y) const {
+        constexpr bool kDouble = sizeof(C) == 8;
+        constexpr C kLarge = kDouble ? C(0x1p240) : C(0x1p30), kSmall = kDouble ? C(0x1p-240) : C(0x1p-30);
+        constexpr C kUp = kDouble ? C(0x1p350) : C(0x1p45), kDown = kDouble ? C(0x1p-350) : C(0x1p-45);
+        const C size = math::fabs<T>(y);
+        const C scale = math::select(size > kLarge, kDown, math::select(size < kSmall, kUp, C(1)));
+        const C inverse = math::select(size > kLarge, kUp, math::select(size < kSmall, kDown, C(1)));
+        const C z = y * scale;
+        return dy * (inverse * inverse) * (C(-0.5) * z * z * z) * inverse;
+    }
+};
+
+template <class T>
+struct Cbrt {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::cbrt<T>(x); }
+};
+
+template <class T>
+struct CbrtBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C y) const { return dy / (C(3) * (y * y)); }
+};
+
+// --- Two operands ----------------------------------------------------------------------------------------------------
+
+template <class T>
+struct Add {
+    using C = compute_t<T>;
+    BK_HD C operator()(C a, C b) const {
+        if constexpr (std::is_integral_v<C>)
+            return static_cast<C>(static_cast<wrapping_t<C>>(a) + static_cast<wrapping_t<C>>(b));
+        else
+            return a + b;
+    }
+};
+
+template <class T>
+struct AddBackward {
+    using C = compute_t<T>;
+    BK_HD Pack<C, C> operator()(C dy) const { return pack(dy, dy); }
+};
+
+template <class T>
+struct Sub {
+    using C = compute_t<T>;
+    BK_HD C operator()(C a, C b) const {
+        if constexpr (std::is_integral_v<C>)
+            return static_cast<C>(static_cast<wrapping_t<C>>(a) - static_cast<wrapping_t<C>>(b));
+        else
+            return a - b;
+    }
+};
+
+template <class T>
+struct SubBackward {
+    using C = compute_t<T>;
+    BK_HD Pack<C, C> operator()(C dy) const { return pack(dy, -dy); }
+};
+
+template <class T>
+struct Mul {
+    using C = compute_t<T>;
+    BK_HD C operator()(C a, C b) const {
+        if constexpr (std::is_integral_v<C>)
+            return static_cast<C>(static_cast<wrapping_t<C>>(a) * static_cast<wrapping_t<C>>(b));
+        else
+            return a * b;
+    }
+};
+
+template <class T>
+struct MulBackward {
+    using C = compute_t<T>;
+    BK_HD Pack<C, C> operator()(C dy, C a, C b) const { return pack(dy * b, dy * a); }
+};
+
+}  // namespace bk::op

@@ -1,0 +1,60 @@
+// Rounding to integers.
+#pragma once
+
+#include "core/dtype.h"
+#include "core/math.h"
+#include "core/platform.h"
+
+namespace bk::op {
+
+template <class T>
+struct Floor {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::floor<T>(x); }
+};
+
+template <class T>
+struct Ceil {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::ceil<T>(x); }
+};
+
+template <class T>
+struct Round {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::rint<T>(x); }
+};
+
+template <class T>
+struct Trunc {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::trunc<T>(x); }
+};
+
+// NaN for an infinite x.
+template <class T>
+struct Frac {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::copysign<T>(x - math::trunc<T>(x), x); }
+};
+
+template <class T>
+struct FloorBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C, C) const { return C(0); }
+};
+
+template <class T>
+struct CeilBackward : FloorBackward<T> {};
+template <class T>
+struct RoundBackward : FloorBackward<T> {};
+template <class T>
+struct TruncBackward : FloorBackward<T> {};
+
+template <class T>
+struct FracBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C) const { return dy; }
+};
+
+}  // namespace bk::op

@@ -1,0 +1,199 @@
+// Circular and hyperbolic functions and their inverses.
+#pragma once
+
+#include "core/dtype.h"
+#include "core/math.h"
+#include "core/platform.h"
+
+namespace bk::op {
+
+template <class T>
+struct Sin {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::sin<T>(x); }
+};
+
+template <class T>
+struct SinBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const { return dy * math::cos<T>(x); }
+};
+
+template <class T>
+struct Cos {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::cos<T>(x); }
+};
+
+template <class T>
+struct CosBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const { return -dy * math::sin<T>(x); }
+};
+
+template <class T>
+struct Tan {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::tan<T>(x); }
+};
+
+template <class T>
+struct TanBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const {
+        const C t = math::tan<T>(x);
+        return dy * math::fma(t, t, C(1));
+    }
+};
+
+template <class T>
+struct Asin {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::asin<T>(x); }
+};
+
+// 1 - x^2 as a product, which does not cancel near 1.
+template <class T>
+struct AsinBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const { return dy / math::sqrt<T>((C(1) - x) * (C(1) + x)); }
+};
+
+template <class T>
+struct Acos {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::acos<T>(x); }
+};
+
+template <class T>
+struct AcosBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const { return -AsinBackward<T>()(dy, x); }
+};
+
+template <class T>
+struct Atan {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::atan<T>(x); }
+};
+
+// dy / (1 + x^2) = ((dy s) / (s^2 + (s x)^2)) s with a power of two s that keeps the square finite.
+template <class T>
+struct AtanBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const {
+        const bool large = math::fabs<T>(x) > (sizeof(C) == 8 ? C(0x1p500) : C(0x1p60));
+        const C s = math::select(large, sizeof(C) == 8 ? C(0x1p-600) : C(0x1p-90), C(1));
+        const C z = x * s;
+        return dy * s / math::fma(z, z, s * s) * s;
+    }
+};
+
+template <class T>
+struct Sinh {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::sinh<T>(x); }
+};
+
+template <class T>
+struct Cosh {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::cosh<T>(x); }
+};
+
+// sinh or cosh of x times dy where the function may overflow but not the product: the function of argument = |x| - k ln 2
+// with the sign of x, times 2^k e^excess. k ln 2 is subtracted without its last bits, exactly; they make the excess.
+template <class T>
+struct HyperbolicShift {
+    using C = compute_t<T>;
+    C argument, excess, first, second;  // first * second = 2^k
+    BK_HD explicit HyperbolicShift(C x) {
+        constexpr bool kDouble = sizeof(C) == 8;
+        constexpr C kShift = kDouble ? C(0x1.0a2b23f3bab74p+9) : C(0x1.0a2b24p+6);  // 768 ln 2 and 96 ln 2, rounded up
+        constexpr C kExcess = kDouble ? C(1.0611429900064426e-14) : C(1.8284681279594572e-07);
+        constexpr C kPower = kDouble ? C(0x1p768) : C(0x1p96);
+        const C size = math::fabs<T>(x);
+        const bool large = size > (kDouble ? C(705) : C(88)), larger = size > (kDouble ? C(1230) : C(155));
+        const C times = math::select(larger, C(2), math::select(large, C(1), C(0)));
+        argument = math::copysign<T>(size - times * kShift, x);
+        excess = times * kExcess;
+        first = math::select(large, kPower, C(1));
+        second = math::select(larger, kPower, C(1));
+    }
+    BK_HD C product(C dy, C value) const { return dy * first * math::fma(value, excess, value) * second; }
+};
+
+template <class T>
+struct SinhBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const {
+        const HyperbolicShift<T> shift(x);
+        return shift.product(dy, math::cosh<T>(shift.argument));
+    }
+};
+
+template <class T>
+struct CoshBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const {
+        const HyperbolicShift<T> shift(x);
+        return shift.product(dy, math::sinh<T>(shift.argument));
+    }
+};
+
+template <class T>
+struct Tanh {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::tanh<T>(x); }
+};
+
+template <class T>
+struct TanhBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C y) const { return dy * ((C(1) - y) * (C(1) + y)); }
+};
+
+template <class T>
+struct Asinh {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::asinh<T>(x); }
+};
+
+// Beyond 2^30 the 1 is below half an ulp of x^2, whose root is |x|.
+template <class T>
+struct AsinhBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const {
+        const C size = math::fabs<T>(x);
+        return dy / math::select(size > C(0x1p30), size, math::sqrt<T>(math::fma(x, x, C(1))));
+    }
+};
+
+template <class T>
+struct Acosh {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::acosh<T>(x); }
+};
+
+template <class T>
+struct AcoshBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const {
+        const C size = math::fabs<T>(x);
+        return dy / math::select(size > C(0x1p30), size, math::sqrt<T>((x - C(1)) * (x + C(1))));
+    }
+};
+
+template <class T>
+struct Atanh {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const { return math::atanh<T>(x); }
+};
+
+template <class T>
+struct AtanhBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const { return dy / ((C(1) - x) * (C(1) + x)); }
+};
+
+}  // namespace bk::op
