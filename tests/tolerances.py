@@ -165,7 +165,7 @@ def gated(e, f):
     0 for a single product, else 1. 16 bits are as in ULP.
     """
     relative = 5.0 if f.s == f.u else 2.0**-18 / f.u
-    return e.count * (relative * f.u * e.terms + f.tiny * e.divided)
+    return relative * f.u * e.terms + f.tiny * e.divided if e.count else 0.0
 
 
 CLASSES = {
