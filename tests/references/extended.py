@@ -130,7 +130,7 @@ def normal_density(x):
 # --- Derivatives of ln Gamma -----------------------------------------------------------------------------------------
 
 # The positive zero of digamma, and the Taylor series about it from the linear term on.
-_ZERO = parts("1.4616321449683623412626595423257213284681962")
+DIGAMMA_ZERO = parts("1.4616321449683623412626595423257213284681962")
 _DIGITS = """
     0.96767224544762117042744476 -0.44276316898359210609286528 0.25849976095565101062440139
     -0.16394270544240652750425129 0.10782405069126236575718295 -0.072199561256454710926121784
@@ -143,7 +143,7 @@ _DIGITS = """
     0.000051785757952220808689932678 -0.000035430070947659606315698817 0.000024240066118601317652683067
     -0.000016584242271854133375242545 0.000011346384584663849806701563 -0.0000077628176684620942254677356
 """
-_TAYLOR = [Wide(digits) for digits in _DIGITS.split()]
+DIGAMMA_TAYLOR = [Wide(digits) for digits in _DIGITS.split()]
 _BERNOULLI = [
     Wide(n) / Wide(d)
     for n, d in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510), (43867, 798))
@@ -168,9 +168,9 @@ def _digamma_positive(x):
     for k in range(len(_BERNOULLI), 0, -1):
         series = (series + _BERNOULLI[k - 1] / (2 * k)) * square
     value = (np.log(z) - 1 / (2 * z) - series) - total
-    offset = (x - _ZERO[0]) - _ZERO[1]
+    offset = (x - DIGAMMA_ZERO[0]) - DIGAMMA_ZERO[1]
     polynomial = np.zeros_like(x)
-    for c in reversed(_TAYLOR):
+    for c in reversed(DIGAMMA_TAYLOR):
         polynomial = (polynomial + c) * offset
     return np.where(np.abs(offset) < 0.25, polynomial, value)
 

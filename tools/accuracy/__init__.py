@@ -1,0 +1,1 @@
+"""How far the elementwise functions are from the true value: python -m tools.accuracy --help"""

@@ -1,0 +1,86 @@
+"""Measures the error of every elementwise function against its true value; see `--help`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from typing import Any
+
+import baracuda as bk
+from tools.accuracy import device, host, report
+from tools.accuracy.functions import DTYPES, Function, functions
+from tools.accuracy.library import has
+
+
+def main() -> int:
+    options = parse()
+    if options.action == "table":
+        report.write_readme()
+        return 0
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    library = bk.load(backend=options.backend) if options.backend else bk.default_library()
+    torch = None if options.no_torch else import_torch(library.backend)
+    dtypes = options.dtypes.split(",")
+    start = time.perf_counter()
+    wanted = list(functions(options.only))
+    rows: list[dict[str, Any]] = []
+    exhaustive: list[Function] = []
+    if library.backend == "cuda" and torch is not None and "f32" in dtypes:
+        exhaustive = [f for f in wanted if f.kind != "binary" and has(library, f.op("f32"))]
+        found = device.measure(library, torch, exhaustive, options.quick)
+        rows += [report.row(f, "f32", not options.quick, *pair) for f, pair in found.items()]
+        say(f"f32 on the device: {time.perf_counter() - start:.0f} s")
+    for f in wanted:
+        for dtype in dtypes:
+            if dtype == "f32" and f in exhaustive:
+                continue
+            if f.kind == "binary" and dtype not in ("f32", "f16", "bf16"):
+                continue  # the reference's digits are too few
+            if not has(library, f.op(dtype)):
+                say(f"the library lacks {f.op(dtype)}")
+                continue
+            every = f.kind != "binary" and dtype in ("f16", "bf16")
+            rows.append(report.row(f, dtype, every, *host.measure(library, torch, f, dtype, options.quick)))
+    order = {f.label + f.kind: i for i, f in enumerate(wanted)}
+    rows.sort(key=lambda r: (order[r["function"] + r["kind"]], DTYPES.index(r["dtype"])))
+    facts = report.environment(library, torch, options.quick)
+    facts["seconds"] = round(time.perf_counter() - start, 1)
+    if options.json:
+        report.write_json(options.json, {"environment": facts, "rows": rows})
+    say(report.lines(rows))
+    say(f"{len(rows)} rows of {facts['backend']}, {facts['device']}, in {facts['seconds']:.0f} s")
+    return 0
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.accuracy", description=__doc__)
+    parser.add_argument("action", nargs="?", choices=("run", "table"), default="run", help="table: write the README")
+    parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
+    parser.add_argument("--quick", action="store_true", help="f32 on the GPU: one value of 64; smaller samples")
+    parser.add_argument("--json", metavar="FILE", help="write the results there, too")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only functions whose name contains TEXT")
+    parser.add_argument("--dtypes", default=",".join(DTYPES), help=f"default: {','.join(DTYPES)}")
+    parser.add_argument("--no-torch", action="store_true", help="without PyTorch even where it is installed")
+    return parser.parse_args()
+
+
+def import_torch(backend: str) -> Any:
+    """The module, or None where it is missing or cannot use the backend."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    if backend == "cuda":
+        return torch if torch.cuda.is_available() else None
+    torch.set_num_threads(os.cpu_count() or 1)
+    return torch
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

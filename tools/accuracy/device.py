@@ -1,0 +1,118 @@
+"""Measures f32 on every value there is, on a GPU, against float64 there."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import baracuda as bk
+from tools.accuracy import peers
+from tools.accuracy.device_references import true
+from tools.accuracy.functions import Function
+from tools.accuracy.library import call
+from tools.accuracy.ulp import FAR, Worst
+
+CHUNK = 1 << 26
+QUICK_STEP = 64
+_END, _BEYOND = 2.0**128, 2.0**128 - 2.0**103  # next power of two, and from where on values round to infinity
+_LEAST, _MOST = 2.0**-126, 2.0**127
+_EXPONENT = 0x7FF0000000000000
+
+
+def arguments(torch: Any, start: int, count: int, step: int, device: str) -> Any:
+    """f32 of the bits start, start + step, ... as signed integers; lower bits vary where the step skips some."""
+    bits = torch.arange(start, start + count * step, step, dtype=torch.int64, device=device)
+    if step > 1:
+        bits += (bits // step * 37) & (step - 1)
+    return bits.to(torch.int32).view(torch.float32)
+
+
+class Tally:
+    """Worst and mean error, on the device until `result`."""
+
+    def __init__(self, torch: Any, names: tuple[str, ...]) -> None:
+        self.torch, self.names, self.parts, self.count = torch, names, [], 0
+
+    def add(self, got: Any, wanted: Any, operands: tuple[Any, ...]) -> None:
+        torch = self.torch
+        given = got.double()
+        nan = wanted.isnan() | given.isnan()
+        lost = wanted.isnan() != given.isnan()
+        beyond = wanted.abs() >= _BEYOND
+        true = torch.where(beyond, torch.copysign(torch.full_like(wanted, _END), wanted), wanted)
+        infinite = given.isinf()
+        # the power of two of the true value, by its exponent bits
+        binade = (true.abs().view(torch.int64) & _EXPONENT).view(torch.float64).clamp_(_LEAST, _MOST)
+        error = (given.clamp_(-_END, _END) - true).abs_().div_(binade).mul_(2.0**23)
+        special = lost | ((infinite != beyond) & (error > FAR) & ~nan)
+        error.masked_fill_(special | nan, 0.0)
+        largest, k = error.max(0)
+        first = special.to(torch.uint8).argmax()
+        gather = [torch.stack([v[i].double() for v in (*operands, got, wanted)]) for i in (k, first)]
+        self.parts.append((largest, error.sum(), special.sum(), *gather))
+        self.count += error.numel()
+
+    def result(self) -> Worst:
+        total = Worst()
+        names = (*self.names, "got", "expected")
+        for largest, summed, special, worst, first in self.parts:
+            bad = int(special)
+            places = [dict(zip(names, place.tolist())) for place in (worst, first)]
+            total.add(Worst(0, float(largest), float(summed), places[0], bad, places[1] if bad else None))
+        total.count = self.count
+        return total
+
+
+@dataclasses.dataclass
+class _Run:
+    function: Function
+    dy: float | None
+    other: Any
+    ours: Tally
+    theirs: Tally
+
+
+def measure(
+    library: bk.Library, torch: Any, functions: list[Function], quick: bool, span: int = 1 << 32
+) -> dict[Function, Any]:
+    """Function -> (ours, PyTorch's or None). Gradients for dy = 1 on every value, and for another dy on each 64th."""
+    device = library.backend
+    runs = [run for f in functions for run in _runs(torch, f)]
+    forward, backward = true(torch)
+    steps = (QUICK_STEP,) if quick else (1, QUICK_STEP)
+    for step in steps:
+        wanted = [r for r in runs if len(steps) == 1 or (step == 1) == (r.dy in (None, 1.0))]
+        total = span // step
+        for begin in range(0, total, CHUNK):
+            x = arguments(torch, -(span // 2) + begin * step, min(CHUNK, total - begin), step, device)
+            wide = x.double()
+            y = torch.empty_like(x)
+            for r in wanted:
+                table = forward if r.function.kind == "unary" else backward
+                operands = (x,) if r.dy is None else (torch.full_like(x, r.dy), x)
+                widened = (wide,) if r.dy is None else (operands[0].double(), wide)
+                expected = table[r.function.name](*widened, *r.function.parameters)
+                stream = torch.cuda.current_stream().cuda_stream if device == "cuda" else 0
+                call(library, r.function, "f32", x.numel(), [v.data_ptr() for v in operands], y.data_ptr(), stream)
+                r.ours.add(y, expected, operands)
+                if r.other is not None:
+                    try:
+                        r.theirs.add(r.other(*operands).detach(), expected, operands)
+                    except (RuntimeError, NotImplementedError):
+                        r.other, r.theirs = None, Tally(torch, r.function.operands)
+    return _merged(runs)
+
+
+def _runs(torch: Any, f: Function) -> list[_Run]:
+    gradients = (None,) if f.kind == "unary" else (1.0, float(torch.tensor(-math.e / 2, dtype=torch.float32)))
+    return [_Run(f, dy, peers.peer(torch, f), Tally(torch, f.operands), Tally(torch, f.operands)) for dy in gradients]
+
+
+def _merged(runs: list[_Run]) -> dict[Function, Any]:
+    found: dict[Function, Any] = {}
+    for r in runs:
+        ours, theirs = found.setdefault(r.function, (Worst(), Worst()))
+        ours.add(r.ours.result())
+        theirs.add(r.theirs.result())
+    return {f: (ours, theirs if theirs.count else None) for f, (ours, theirs) in found.items()}

@@ -1,0 +1,174 @@
+"""Results as JSON, and the README made of them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import pathlib
+import platform
+from typing import Any
+
+import numpy as np
+
+import baracuda as bk
+from tools.accuracy.functions import DTYPES, Function
+from tools.accuracy.ulp import Worst
+
+HERE = pathlib.Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+README = HERE / "README.md"
+
+_HEAD = """# Accuracy of the elementwise functions
+
+Errors in ulp of the storage dtype against the true value: 0.5 is a correctly rounded result. Written by
+`python -m tools.accuracy table` from `results/`; measured by
+
+```sh
+python -m tools.accuracy --backend cpu --json tools/accuracy/results/cpu.json
+python -m tools.accuracy --backend cuda --json tools/accuracy/results/cuda.json   # needs PyTorch for every f32
+```
+
+f16 and bf16: all 65,536 arguments. f32: all 2^32 on the GPU, dense samples on the CPU. f64: dense samples, against
+references in 80-bit floats (`tests/references`). Gradients are taken for dy = 1 and for other dy. "special" counts NaN
+or infinity where the true value has none, and the reverse. Beside a zero at an irrational argument (digamma, lgamma,
+gradients of gelu, silu, mish) no formula in the working precision keeps its relative error; such rows show what is lost
+there.
+"""
+
+
+def environment(library: bk.Library, torch: Any, quick: bool) -> dict[str, Any]:
+    facts = {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "backend": library.backend,
+        "library": library.build_info,
+        "device": _device(library, torch),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": getattr(torch, "__version__", None),
+        "libc": " ".join(platform.libc_ver()),
+        "quick": quick,
+    }
+    return facts
+
+
+def _device(library: bk.Library, torch: Any) -> str:
+    if library.backend == "cuda":
+        return str(torch.cuda.get_device_name()) if torch is not None else "a GPU"
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), platform.machine())
+
+
+def row(function: Function, dtype: str, every: bool, ours: Worst, theirs: Worst | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "function": function.label,
+        "kind": function.kind,
+        "dtype": dtype,
+        "inputs": ours.count,
+        "every": every,
+        **_fields(ours),
+    }
+    if theirs is not None:
+        found["torch"] = _fields(theirs)
+    return found
+
+
+def _fields(worst: Worst) -> dict[str, Any]:
+    # JSON has no NaN and no infinity
+    def text(place: dict[str, float] | None) -> dict[str, str] | None:
+        return {k: repr(v) for k, v in place.items()} if place else None
+
+    return {
+        "max_ulp": worst.max_ulp,
+        "mean_ulp": worst.mean_ulp,
+        "worst": text(worst.at),
+        "special": worst.special,
+        "special_at": text(worst.example),
+    }
+
+
+def name(r: dict[str, Any]) -> str:
+    return f"{r['function']}{' backward' if r['kind'] == 'backward' else ''}"
+
+
+def lines(rows: list[dict[str, Any]]) -> str:
+    """Worst first, with the place of the worst result: for a terminal."""
+    out = []
+    for r in sorted(rows, key=lambda r: (-(r["special"] > 0), -r["max_ulp"])):
+        at = " ".join(f"{k}={v}" for k, v in r["worst"].items())
+        peer = f"  torch {number(r['torch']['max_ulp'])}" if "torch" in r else ""
+        out.append(f"{name(r):24} {r['dtype']:5} max {number(r['max_ulp']):>9} mean {r['mean_ulp']:.4f}{peer}  {at}")
+        if r["special"]:
+            at = " ".join(f"{k}={v}" for k, v in r["special_at"].items())
+            out.append(f"    {r['special']} NaN or infinity amiss: {at}")
+    return "\n".join(out)
+
+
+def number(value: float) -> str:
+    return f"{value:.3f}" if value < 100 else f"{value:.2g}"
+
+
+def write_json(path: str, document: dict[str, Any]) -> None:
+    target = pathlib.Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    head = json.dumps({k: v for k, v in document.items() if k != "rows"}, indent=1)[:-2]
+    body = ",\n".join("  " + json.dumps(r) for r in document["rows"])
+    target.write_text(f'{head},\n "rows": [\n{body}\n ]\n}}\n')
+
+
+def write_readme() -> None:
+    documents = [json.loads(p.read_text()) for p in sorted(RESULTS.glob("*.json"))]
+    parts = [_HEAD]
+    for d in documents:
+        facts = d["environment"]
+        versions = f"commit {facts['library'].get('commit')}, {facts['libc']}, NumPy {facts['numpy']}"
+        parts.append(
+            f"\n{facts['backend']}: {facts['device']}; {versions}, PyTorch {facts['torch']}; {facts['date'][:10]}."
+        )
+    rows = [{**r, "backend": d["environment"]["backend"]} for d in documents for r in d["rows"]]
+    parts.append("\n## Worst rows\n\n" + _worst(rows))
+    for kind, title in (("unary", "Functions"), ("backward", "Gradients"), ("binary", "Functions of two operands")):
+        parts.append(f"\n## {title}\n\n" + _table([r for r in rows if r["kind"] == kind]))
+    README.write_text("\n".join(parts) + "\n")
+
+
+def _worst(rows: list[dict[str, Any]], most: int = 30) -> str:
+    """Relative to what the dtype is allowed: 16 bits are measured from 0.5 on."""
+
+    def excess(r: dict[str, Any]) -> float:
+        return (r["max_ulp"] - 0.5) * (32 if r["dtype"] in ("f16", "bf16") else 0.5)
+
+    chosen = sorted(rows, key=lambda r: (-r["special"], -excess(r)))[:most]
+    out = ["| function | dtype | backend | max ulp | PyTorch | special | where |", "|---|---|---|---|---|---|---|"]
+    for r in chosen:
+        peer = number(r["torch"]["max_ulp"]) if "torch" in r else ""
+        at = r["special_at"] if r["special"] else r["worst"]
+        place = ", ".join(f"{k} = {v}" for k, v in at.items())
+        cells = [name(r), r["dtype"], r["backend"], number(r["max_ulp"]), peer, str(r["special"] or ""), place]
+        out.append(f"| {' | '.join(cells)} |")
+    return "\n".join(out)
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """One line a function and backend: max (mean), PyTorch's max, for each dtype."""
+    head = "| function | backend | " + " | ".join(f"{t} | mean | PyTorch" for t in DTYPES) + " |"
+    out = [head, "|---|---|" + "---|" * (3 * len(DTYPES))]
+    by_key: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for r in rows:
+        by_key.setdefault((r["function"], r["backend"]), {})[r["dtype"]] = r
+    for (function, backend), found in by_key.items():
+        cells = []
+        for t in DTYPES:
+            r = found.get(t)
+            if r is None:
+                cells += ["", "", ""]
+                continue
+            special = f" ({r['special']} special)" if r["special"] else ""
+            peer = number(r["torch"]["max_ulp"]) if "torch" in r else ""
+            if peer and r["torch"]["special"]:
+                peer += f" ({r['torch']['special']} special)"
+            cells += [number(r["max_ulp"]) + special, f"{r['mean_ulp']:.3f}", peer]
+        out.append(f"| {function} | {backend} | {' | '.join(cells)} |")
+    return "\n".join(out)

@@ -1,0 +1,95 @@
+"""Errors in units in the last place (ulp) of a storage dtype, on the host.
+
+The ulp is that of the true value's binade, at least the smallest subnormal. Beyond the largest value infinity stands
+for the next power of two, so that overflow is right where the true value rounds to infinity, and a result just short of
+it is one ulp off. NaN for a number, a number for NaN and an infinity that is far off are counted apart, as `special`,
+and not as ulp.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pathlib
+import sys
+from typing import Any
+
+import numpy as np
+
+_TESTS = str(pathlib.Path(__file__).resolve().parents[2] / "tests")
+if _TESTS not in sys.path:
+    sys.path.insert(0, _TESTS)
+_numerics = importlib.import_module("harness.numerics")
+decode, encode = _numerics.decode, _numerics.encode
+
+Array = np.ndarray[Any, Any]
+FAR = 64.0  # ulp from which on an infinity is special
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """digits of the significand; exponent of the smallest subnormal; of the power of two after the largest value"""
+
+    digits: int
+    least: int
+    end: int
+
+
+FORMATS = {
+    "f64": Format(53, -1074, 1024), "f32": Format(24, -149, 128),
+    "f16": Format(11, -24, 16), "bf16": Format(8, -133, 128),
+}  # fmt: skip
+
+
+@dataclasses.dataclass
+class Worst:
+    """The greatest error and where it is; `special` counts what is no matter of ulp, `example` is the first of them."""
+
+    count: int = 0
+    max_ulp: float = 0.0
+    sum_ulp: float = 0.0
+    at: dict[str, float] | None = None
+    special: int = 0
+    example: dict[str, float] | None = None
+
+    @property
+    def mean_ulp(self) -> float:
+        return self.sum_ulp / self.count if self.count else 0.0
+
+    def add(self, other: Worst) -> None:
+        if self.at is None or other.max_ulp > self.max_ulp:
+            self.max_ulp, self.at = other.max_ulp, other.at
+        self.count += other.count
+        self.sum_ulp += other.sum_ulp
+        self.special += other.special
+        self.example = self.example or other.example
+
+
+def errors(got: Array, true: Array, dtype: str) -> tuple[Array, Array]:
+    """(ulp, special) of float64 values `got` of the dtype and the true values; the ulp is 0 where special is set."""
+    f = FORMATS[dtype]
+    true = np.asarray(true, np.longdouble)
+    end = np.ldexp(np.longdouble(1), f.end)
+    with np.errstate(all="ignore"):
+        beyond = np.abs(true) >= end - np.ldexp(np.longdouble(1), f.end - f.digits - 1)
+        wanted = np.where(beyond, np.copysign(end, true), true)
+        given = np.clip(np.asarray(got, np.longdouble), -end, end)
+        exponent = np.frexp(np.where(np.isfinite(wanted), np.abs(wanted), 0))[1] - f.digits
+        exponent = np.clip(np.where(wanted == 0, f.least, exponent), f.least, f.end - f.digits)
+        ulp = np.abs(given - wanted) / np.ldexp(np.longdouble(1), exponent)
+        nan = np.isnan(true) | np.isnan(got)
+        special = (np.isnan(true) != np.isnan(got)) | ((np.isinf(got) != beyond) & (ulp > FAR) & ~nan)
+    return np.where(special | nan, 0, ulp).astype(np.float64), special
+
+
+def worst_of(got: Array, true: Array, dtype: str, inputs: dict[str, Array]) -> Worst:
+    ulp, special = errors(got, true, dtype)
+
+    def place(i: int) -> dict[str, float]:
+        return {**{k: float(v[i]) for k, v in inputs.items()}, "got": float(got[i]), "expected": float(true[i])}
+
+    k = int(np.argmax(ulp))
+    bad = np.flatnonzero(special)
+    return Worst(
+        ulp.size, float(ulp[k]), float(ulp.sum()), place(k), int(bad.size), place(int(bad[0])) if bad.size else None
+    )
