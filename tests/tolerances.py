@@ -194,14 +194,14 @@ def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:
 
 def within_ulps(got: np.ndarray, dtype: str, ref: np.ndarray, bound: float) -> tuple[np.ndarray, np.ndarray]:
     """Whether each value is, and its error in units. An infinity counts as the power of two that follows the largest
-    value; a zero has the sign of the reference's zero."""
+    value; a zero has the reference's sign."""
     beyond = np.ldexp(np.longdouble(1), np.frexp(LARGEST[dtype])[1])
     near, value = (np.clip(v.astype(np.longdouble), -beyond, beyond) for v in (ref, got))
     exponent = np.frexp(np.where(np.isnan(near), 0, near))[1] - DIGITS[dtype]
     exponent = np.clip(exponent, LEAST[dtype], np.frexp(LARGEST[dtype])[1] - DIGITS[dtype])
     error = np.abs(value - near) / np.ldexp(np.longdouble(1), exponent)
     good = np.where(np.isinf(ref), got == ref, error <= bound)
-    good &= (got != 0) | (ref != 0) | (np.signbit(got) == np.signbit(ref))
+    good &= (got != 0) | (np.signbit(got) == np.signbit(ref))
     return good | (np.isnan(got) & np.isnan(ref)), error
 
 
