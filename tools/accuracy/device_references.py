@@ -34,8 +34,8 @@ def _forward(torch: Any) -> Table:
         name: getattr(torch, name)
         for name in (
             "neg", "abs", "reciprocal", "square", "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
-            "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil",
-            "round", "trunc", "erf", "erfc", "erfinv",
+            "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor",
+            "ceil", "round", "trunc", "erf", "erfc", "erfinv",
         )
     }  # fmt: skip
     special = _Special(torch)

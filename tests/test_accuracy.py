@@ -1,0 +1,93 @@
+"""Every f16 and bf16 argument of every unary function: results are the true value rounded once, or all but.
+
+The error is held to 1/32 ulp over the half of a correct rounding, which the arithmetic in f32 leaves room for.
+Gradients are taken for dy = 1 and for other dy.
+"""
+
+import numpy as np
+import pytest
+
+from tools.accuracy.functions import Function, functions
+from tools.accuracy.inputs import gradients, sample
+from tools.accuracy.library import run
+from tools.accuracy.ulp import decode, errors
+
+HALVES = ("f16", "bf16")
+BOUND = 0.5 + 1 / 32
+UNARY = [f for f in functions() if f.kind != "binary"]
+IDS = [f"{f.label}_{f.kind}" for f in UNARY]
+
+# (function, kind, dtype) -> bound in ulp, with the reason. Empty means that nothing needs an exception.
+EXCEPTIONS: dict[tuple[str, str, str], float] = {}
+
+# Never fall where they are defined, but those of FALLING, which never rise.
+MONOTONIC = (
+    "neg", "reciprocal", "cube", "sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "asin",
+    "acos", "atan", "sinh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "sigmoid", "softplus", "logit",
+    "softsign", "tanhshrink", "selu",
+)  # fmt: skip
+FALLING = {"neg", "reciprocal", "acos", "erfc", "rsqrt"}
+ODD = (
+    "neg", "reciprocal", "cube", "cbrt", "sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "round",
+    "trunc", "frac", "erf", "erfinv", "softsign", "hardtanh",
+)  # fmt: skip
+EVEN = ("abs", "square", "cos", "cosh")
+
+
+def results(library, function: Function, dtype: str):
+    """Yield (operands' values, result's bits)."""
+    bits = sample(dtype)
+    if function.kind == "unary":
+        yield (decode(bits, dtype),), run(library, function, dtype, bits)
+        return
+    for random in (False, True):
+        dy = gradients(dtype, bits.size, random)
+        yield (decode(dy, dtype), decode(bits, dtype)), run(library, function, dtype, dy, bits)
+
+
+def say(chosen, operands, got, true, ulp) -> str:
+    """The worst of what is chosen."""
+    k = max(np.flatnonzero(chosen), key=lambda i: ulp[i])
+    at = ", ".join(repr(float(v[k])) for v in operands)
+    return f"{chosen.sum()} of {got.size}; at {at}: got {got[k]!r}, expected {float(true[k])!r}, {ulp[k]:.4f} ulp off"
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("function", UNARY, ids=IDS)
+def test_every_argument(library, function, dtype):
+    bound = EXCEPTIONS.get((function.label, function.kind, dtype), BOUND)
+    for operands, bits in results(library, function, dtype):
+        got, true = decode(bits, dtype), function.true(*operands)
+        ulp, special = errors(got, true, dtype)
+        assert not special.any(), f"NaN or infinity amiss: {say(special, operands, got, true, ulp)}"
+        far = ulp > bound
+        assert not far.any(), f"beyond {bound} ulp: {say(far, operands, got, true, ulp)}"
+        lost = (got == 0) & (true != 0) & (np.signbit(got) != np.signbit(true))
+        assert not lost.any(), f"0 of the wrong sign: {say(lost, operands, got, true, ulp)}"
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", MONOTONIC)
+def test_monotonic(library, name, dtype):
+    """A pole at 0 splits the axis: the sides are looked at apart."""
+    bits = sample(dtype)
+    x, y = decode(bits, dtype), decode(run(library, Function(name, "unary"), dtype, bits), dtype)
+    for side in (np.signbit(x), ~np.signbit(x)):
+        chosen = np.flatnonzero(side & ~np.isnan(y) & ~np.isnan(x))
+        order = chosen[np.argsort(x[chosen], kind="stable")]
+        with np.errstate(invalid="ignore"):  # inf - inf
+            steps = np.diff(-y[order] if name in FALLING else y[order])
+        k = np.flatnonzero((steps < 0) & (x[order[1:]] != x[order[:-1]]))
+        assert k.size == 0, f"{k.size} steps go the wrong way, the first beyond {x[order[k[0]]]!r}"
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", ODD + EVEN)
+def test_symmetric(library, name, dtype):
+    """f(-x) is f(x) or -f(x), with the sign of a zero."""
+    bits = np.arange(32768, dtype=np.uint16)
+    function, minus = Function(name, "unary"), np.uint16(0x8000)
+    right, left = run(library, function, dtype, bits), run(library, function, dtype, bits | minus)
+    same = (left ^ minus if name in ODD else left) == right
+    same |= np.isnan(decode(left, dtype)) & np.isnan(decode(right, dtype))
+    assert same.all(), f"differs at {decode(bits[~same], dtype)[:3]}"
