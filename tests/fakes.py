@@ -6,6 +6,7 @@ from baracuda._optable import ops
 
 SUM = bk.EmbeddingBagMode.SUM
 LERP = bk.BinaryKind.LERP
+SHAPE = (3, 4)
 
 
 class FakeLibrary(bk.Library):
@@ -94,3 +95,22 @@ def lerp_plan(shape, element=bk.f32, weight=0.25, **options):
 
 def addresses(library, values):
     return [int(library.ffi.cast("uintptr_t", value)) for value in values]
+
+
+def plan_of(name, *fields, element=bk.f32, library=None, **options):
+    """<name>Plan for the descriptor with these fields."""
+    descriptor = getattr(bk, f"{name}Descriptor")(*fields, element=element, **options)
+    return getattr(bk, f"{name}Plan").select(None, descriptor, library=library or FakeLibrary())
+
+
+def launch(plan, *views, **named):
+    """(op, C arguments by name) of a run on a fake library."""
+    args = plan.args_type(*views, **named)
+    plan.can_implement(args)
+    plan.run(None, None, args)
+    return plan.library.launched()
+
+
+def apart(count, shape=SHAPE, dtype=bk.f32, **options):
+    """Views of different memory."""
+    return [raw(shape, dtype, (k + 1) << 20, **options) for k in range(count)]

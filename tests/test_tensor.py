@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda.dtypes import as_element, bf16_from_f32, f32_from_bf16, from_dlpack, from_typestr
+from baracuda.dtypes import as_element, bf16_from_f32, f32_from_bf16, float_bits, from_dlpack, from_typestr
 from naming import describe
 
 
@@ -162,7 +162,9 @@ def test_unsupported_interface(changes):
 
 
 @pytest.mark.parametrize("versioned", [True, False])
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u1", "i4", "i8", "u4", "bool", "c8", "c16"])
+@pytest.mark.parametrize(
+    "dtype", ["f2", "f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "bool", "c8", "c16"]
+)
 def test_dlpack(dtype, versioned):
     array = np.zeros((4, 6), dtype)[:, ::2]
     view = bk.tensor(DLPack(array, versioned=versioned))
@@ -227,7 +229,7 @@ def test_foreign_byte_order_and_objects():
 def test_element_names():
     for kind in bk.ElementKind:
         if kind is not bk.f32_strict:
-            assert as_element(kind.token) is kind
+            assert as_element(kind.token) is as_element(kind.symbol) is kind
         if kind not in (bk.f32_strict, bk.s4, bk.u4, bk.b1):
             assert as_element(kind.numpy_dtype) is kind
         assert kind.nbytes(16) == 2 * kind.bits
@@ -239,6 +241,59 @@ def test_element_names():
     with pytest.raises(bk.UnsupportedError):
         from_dlpack(2, 32, 4)
     assert bk.tensor(np.zeros(3, ml_dtypes.bfloat16)).dtype is bk.bf16
+
+
+def test_spelling_in_symbols():
+    spelled = {kind.token: kind.symbol for kind in bk.ElementKind if kind.symbol != kind.token}
+    assert spelled == {"s8": "i8", "e4m3fn": "fp8e4m3", "e5m2": "fp8e5m2"}
+    assert bk.i8 is bk.s8
+
+
+@pytest.mark.parametrize("kind", bk.ElementKind)
+def test_integer_range(kind):
+    dtype = kind.numpy_dtype
+    if dtype.kind in "iu" and kind not in (bk.s4, bk.u4, bk.b1):
+        assert kind.integer_range == (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    else:
+        assert kind.integer_range is None
+
+
+@pytest.mark.parametrize("kind", [bk.f16, bk.bf16, bk.e4m3fn, bk.e5m2])
+def test_float_bits(rng, kind):
+    """Of f32 values, which ml_dtypes rounds once; infinities and overflow saturate in fp8."""
+    random = rng.integers(0, 2**32, 5000, dtype=np.uint32).view(np.float32)
+    near = (rng.standard_normal(5000) * 10.0 ** rng.integers(-8, 8, 5000)).astype(np.float32)
+    special = [
+        0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        65504,
+        65519.99,
+        65520,
+        448,
+        464,
+        480,
+        57344,
+        61440,
+        2.0**-24,
+        2.0**-25,
+        2.0**-10,
+    ]
+    values = np.concatenate([random[~np.isnan(random)], near, np.array(special, np.float32)])
+    largest = {bk.e4m3fn: 448, bk.e5m2: 57344}.get(kind, np.inf)
+    with np.errstate(over="ignore"):
+        expected = values.clip(-largest, largest).astype(kind.numpy_dtype).view(f"u{kind.itemsize}")
+    assert [float_bits(float(value), kind) for value in values] == expected.tolist()
+    nan = np.array([float_bits(float("nan"), kind)], f"u{kind.itemsize}").view(kind.numpy_dtype)
+    assert np.isnan(nan.astype(np.float32)).all()
+
+
+def test_float_bits_rounds_once():
+    assert float_bits(1 + 2.0**-11 + 2.0**-40, bk.f16) == 0x3C01
+    assert float_bits(1 + 2.0**-8 + 2.0**-40, bk.bf16) == 0x3F81
+    assert float_bits(1 + 2.0**-8, bk.bf16) == 0x3F80
+    assert float_bits(5e-324, bk.f16) == 0
 
 
 def test_torch_dtypes_go_by_name():
