@@ -22,9 +22,9 @@ EXCEPTIONS: dict[tuple[str, str, str], float] = {}
 
 # Never fall where they are defined, but those of FALLING, which never rise.
 MONOTONIC = (
-    "neg", "reciprocal", "cube", "sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "asin",
-    "acos", "atan", "sinh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "sigmoid", "softplus", "logit",
-    "softsign", "tanhshrink", "selu",
+    "neg", "reciprocal", "cube", "sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
+    "asin", "acos", "atan", "sinh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "sigmoid", "softplus",
+    "logit", "softsign", "tanhshrink", "selu",
 )  # fmt: skip
 FALLING = {"neg", "reciprocal", "acos", "erfc", "rsqrt"}
 ODD = (
