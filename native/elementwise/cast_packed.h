@@ -1,0 +1,145 @@
+// Conversions from and to 4-bit integers, two a byte.
+//
+// A byte and the two elements it holds are one element of the pointwise skeleton. Where the wide side is not aligned to
+// two elements, its even and its odd elements are operands of their own.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/checks.h"
+#include "core/convert.h"
+#include "core/pointwise.h"
+
+namespace bk {
+
+template <class T>
+struct Pair {
+    T first, second;
+};
+
+// Two's complement, or unsigned.
+template <class P>
+using nibble_t = std::conditional_t<std::is_same_v<P, s4x2>, int8_t, uint8_t>;
+
+template <class P>
+BK_HD nibble_t<P> low_nibble(P x) {
+    if constexpr (std::is_same_v<P, s4x2>)
+        return static_cast<int8_t>(((x.bits & 15) ^ 8) - 8);
+    else
+        return x.bits & 15;
+}
+
+template <class P>
+BK_HD nibble_t<P> high_nibble(P x) {
+    return low_nibble(P{static_cast<uint8_t>(x.bits >> 4)});
+}
+
+// x bounded by the range of P's elements: floats rounded to nearest even, NaN as 0.
+template <class P, class X>
+BK_HD uint32_t to_nibble(X x) {
+    constexpr int lowest = std::is_same_v<P, s4x2> ? -8 : 0, highest = lowest + 15;
+    if constexpr (kIsFp8<X>) {
+        return to_nibble<P>(fp8_to_float(x));
+    } else if constexpr (std::is_same_v<X, bool>) {
+        return x;
+    } else if constexpr (std::is_integral_v<X>) {
+        const X raised = std::is_signed_v<X> && x < X(lowest) ? X(lowest) : x;
+        return static_cast<uint32_t>(raised > X(highest) ? X(highest) : raised) & 15u;
+    } else {
+        // The sum's last place is 1, so it rounds to an integer, whose bits are its last ones.
+        constexpr X magic = sizeof(X) == 8 ? X(0x1.8p52) : X(0x1.8p23);
+        const X number = math::select(math::isnan(x), X(0), x);
+        const X bounded = math::min(math::max(number, X(lowest)), X(highest));
+        return static_cast<uint32_t>(bit_cast<bits_t<X>>(bounded + magic)) & 15u;
+    }
+}
+
+template <class P, class X>
+BK_HD P to_nibbles(X first, X second) {
+    return P{static_cast<uint8_t>(to_nibble<P>(first) | to_nibble<P>(second) << 4)};
+}
+
+template <class P, class U>
+struct UnpackPairFunctor {
+    BK_HD Pair<U> operator()(P x) const {
+        return {narrow<U>(convert<U>(low_nibble(x))), narrow<U>(convert<U>(high_nibble(x)))};
+    }
+};
+
+template <class P, class U>
+struct UnpackFunctor {
+    using C = decltype(convert<U>(nibble_t<P>()));
+    BK_HD Pack<C, C> operator()(P x) const { return pack(convert<U>(low_nibble(x)), convert<U>(high_nibble(x))); }
+};
+
+template <class T, class P>
+struct PackPairFunctor {
+    BK_HD P operator()(Pair<T> x) const { return to_nibbles<P>(widen(x.first), widen(x.second)); }
+};
+
+template <class T, class P>
+struct PackFunctor {
+    BK_HD P operator()(compute_t<T> first, compute_t<T> second) const { return to_nibbles<P>(first, second); }
+};
+
+template <class P, class Q>
+struct RepackFunctor {
+    BK_HD Q operator()(P x) const { return to_nibbles<Q>(low_nibble(x), high_nibble(x)); }
+};
+
+inline Status require_even(int64_t numel) {
+    BK_TRY(require_non_negative({{"numel", numel}}));
+    if (numel % 2 != 0) return fail(Status::kInvalidProblem, "numel is %lld, must be even", static_cast<long long>(numel));
+    return Status::kOk;
+}
+
+// P, two elements a byte, to U.
+template <class P, class U>
+struct Unpack {
+    int64_t numel;
+
+    int64_t count() const { return numel; }
+    Status check() const { return require_even(numel); }
+    Status run(const P* x, U* y, const Launch& launch) const {
+        const int64_t bytes = numel / 2;
+        if (is_aligned(y, sizeof(Pair<U>)))
+            return pointwise(launch, bytes, UnpackPairFunctor<P, U>{}, outputs(reinterpret_cast<Pair<U>*>(y)), inputs(x));
+        Layout<3> layout;
+        layout.append(bytes, {2, 2, 1});
+        return pointwise_strided(launch, layout, UnpackFunctor<P, U>{}, outputs(y, y + 1), inputs(x));
+    }
+};
+
+// T to P, two elements a byte.
+template <class T, class P>
+struct PackBits {
+    int64_t numel;
+
+    int64_t count() const { return numel; }
+    Status check() const { return require_even(numel); }
+    Status run(const T* x, P* y, const Launch& launch) const {
+        const int64_t bytes = numel / 2;
+        if (is_aligned(x, sizeof(Pair<T>)))
+            return pointwise(launch, bytes, PackPairFunctor<T, P>{}, outputs(y), inputs(reinterpret_cast<const Pair<T>*>(x)));
+        Layout<3> layout;
+        layout.append(bytes, {1, 2, 2});
+        return pointwise_strided(launch, layout, PackFunctor<T, P>{}, outputs(y), inputs(x, x + 1));
+    }
+};
+
+template <class P, class Q>
+struct Repack {
+    int64_t numel;
+
+    int64_t count() const { return numel; }
+    Status check() const { return require_even(numel); }
+    Status run(const P* x, Q* y, const Launch& launch) const {
+        if constexpr (std::is_same_v<P, Q>)
+            return pointwise(launch, numel / 2, CopyFunctor{}, outputs(y), inputs(x));
+        else
+            return pointwise(launch, numel / 2, RepackFunctor<P, Q>{}, outputs(y), inputs(x));
+    }
+};
+
+}  // namespace bk

@@ -1,0 +1,46 @@
+// Comparisons as IEEE 754 has them: 1 where they hold, else 0.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace bk::op {
+
+template <class T>
+struct Eq {
+    using C = compute_t<T>;
+    BK_HD uint8_t operator()(C a, C b) const { return a == b; }
+};
+
+template <class T>
+struct Ne {
+    using C = compute_t<T>;
+    BK_HD uint8_t operator()(C a, C b) const { return a != b; }
+};
+
+template <class T>
+struct Gt {
+    using C = compute_t<T>;
+    BK_HD uint8_t operator()(C a, C b) const { return a > b; }
+};
+
+template <class T>
+struct Ge {
+    using C = compute_t<T>;
+    BK_HD uint8_t operator()(C a, C b) const { return a >= b; }
+};
+
+template <class T>
+struct Lt {
+    using C = compute_t<T>;
+    BK_HD uint8_t operator()(C a, C b) const { return a < b; }
+};
+
+template <class T>
+struct Le {
+    using C = compute_t<T>;
+    BK_HD uint8_t operator()(C a, C b) const { return a <= b; }
+};
+
+}  // namespace bk::op

@@ -1,0 +1,142 @@
+// Quotients and remainders, of floats and integers, and their gradients.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "core/math.h"
+#include "core/pack.h"
+#include "elementwise/integer_division.h"
+#include "elementwise/scaling.h"
+
+namespace bk::op {
+
+// A type in which the quotient of two T, rounded, tells its floor: of at least twice the digits where there is one.
+template <class T>
+using quotient_t = std::conditional_t<std::is_same_v<T, float>, double, compute_t<T>>;
+
+// An integer next to the quotient of a and b, or past the integers of the type the quotient itself, rounded.
+template <class W>
+struct NearQuotient {
+    W whole, rest;  // rest = a - whole b; exact if it is not on b's side of 0
+    bool high;      // the integer is above the quotient, which was rounded up to it
+};
+
+template <class W>
+BK_HD NearQuotient<W> near_quotient(W a, W b) {
+    const W whole = math::floor<W>(a / b);
+    const W rest = math::select(whole == W(0), a, math::fma(-whole, b, a));
+    const bool high = (rest != W(0)) & ((rest < W(0)) != (b < W(0)));
+    return {whole, rest, high};
+}
+
+// floor(a / b) of the exact quotient, rounded to T at most once. In a type of twice the digits of T the rounded quotient
+// errs only where it is an integer. In f64 a quotient past 2^53 may also have been rounded up where its floor lies in the
+// middle between two numbers: the floor of what is left over it tells. Past 2^106 no quotient is so near to a middle.
+template <class T>
+BK_HD quotient_t<T> floor_quotient(quotient_t<T> a, quotient_t<T> b) {
+    using W = quotient_t<T>;
+    constexpr W integers = W(int64_t{1} << std::numeric_limits<W>::digits);
+    const NearQuotient<W> q = near_quotient(a, b);
+    if constexpr (std::is_same_v<T, double>) {
+        const NearQuotient<W> over = near_quotient(q.rest, b);
+        const W excess = over.whole - math::select(over.high, W(1), W(0));
+        const bool high = (excess < W(0)) & (math::fabs<W>(q.whole) <= integers * integers);
+        return math::select(high, q.whole + excess, q.whole);
+    } else {
+        const bool high = q.high & (math::fabs<W>(q.whole) <= integers);
+        return math::select(high, q.whole - W(1), q.whole);
+    }
+}
+
+// trunc(a / b) of the exact quotient.
+template <class T>
+BK_HD quotient_t<T> truncated_quotient(quotient_t<T> a, quotient_t<T> b) {
+    using W = quotient_t<T>;
+    const W sign = math::copysign<W>(W(1), a) * math::copysign<W>(W(1), b);
+    return sign * floor_quotient<T>(math::fabs<W>(a), math::fabs<W>(b));
+}
+
+template <class T>
+struct Div {
+    using C = compute_t<T>;
+    BK_HD C operator()(C a, C b) const {
+        if constexpr (std::is_integral_v<T>)
+            return integer_quotient(a, b);
+        else
+            return a / b;
+    }
+};
+
+template <class T>
+struct FloorDivide {
+    using C = compute_t<T>;
+    BK_HD C operator()(C a, C b) const {
+        if constexpr (std::is_integral_v<T>)
+            return integer_floor_quotient(a, b);
+        else
+            return static_cast<C>(floor_quotient<T>(a, b));
+    }
+};
+
+template <class T>
+struct Remainder {
+    using C = compute_t<T>;
+    BK_HD C operator()(C a, C b) const {
+        if constexpr (std::is_integral_v<T>)
+            return integer_remainder(a, b);
+        else
+            return math::fmod<T>(a, b);
+    }
+};
+
+// Python's %: the remainder of the floored quotient, of b's sign when it is 0, too.
+template <class T>
+struct Mod {
+    using C = compute_t<T>;
+    BK_HD C operator()(C a, C b) const {
+        if constexpr (std::is_integral_v<T>) {
+            return integer_modulus(a, b);
+        } else {
+            const C r = math::fmod<T>(a, b);
+            const C shifted = math::select((r < C(0)) != (b < C(0)), r + b, r);
+            return math::select(r == C(0), math::copysign<T>(C(0), b), shifted);
+        }
+    }
+};
+
+// da = dy / b, db = -a dy / b^2.
+template <class T>
+struct DivBackward {
+    using C = compute_t<T>;
+    BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
+        if constexpr (std::is_same_v<T, f16>) {  // f32 holds every step
+            return pack(dy / b, -(a * dy) / (b * b));
+        } else {
+            const Split<C> g = split(dy), x = split(a), y = split(b);
+            const C db = -(x.mantissa * g.mantissa) / (y.mantissa * y.mantissa);
+            return pack(dy / b, scale(db, x.exponent + g.exponent - 2 * y.exponent));
+        }
+    }
+};
+
+// da = dy, db = -floor(a / b) dy.
+template <class T>
+struct ModBackward {
+    using C = compute_t<T>;
+    BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
+        return pack(dy, static_cast<C>(-floor_quotient<T>(a, b) * quotient_t<T>(dy)));
+    }
+};
+
+// da = dy, db = -trunc(a / b) dy.
+template <class T>
+struct RemainderBackward {
+    using C = compute_t<T>;
+    BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
+        return pack(dy, static_cast<C>(-truncated_quotient<T>(a, b) * quotient_t<T>(dy)));
+    }
+};
+
+}  // namespace bk::op

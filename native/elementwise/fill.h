@@ -1,0 +1,60 @@
+// One value everywhere.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/checks.h"
+#include "core/pointwise.h"
+#include "core/strided_args.h"
+#include "elementwise/array_or_none.h"
+
+namespace bk {
+
+// What a caller passes for a T: the value, or the bits of one that C has no type for.
+template <class T>
+using fill_value_t = std::conditional_t<std::is_arithmetic_v<T>, T, bits_t<T>>;
+
+template <class Bits>
+struct FillFunctor {
+    Bits value;
+    BK_HD Bits operator()() const { return value; }
+};
+
+template <class T>
+struct Fill {
+    int64_t numel;
+    fill_value_t<T> value;
+
+    int64_t count() const { return numel; }
+    Status check() const { return require_non_negative({{"numel", numel}}); }
+    Status run(T* y, const Launch& launch) const {
+        using Bits = bits_t<T>;
+        return pointwise(launch, numel, FillFunctor<Bits>{bit_cast<Bits>(value)}, outputs(reinterpret_cast<Bits*>(y)),
+                         inputs());
+    }
+};
+
+template <class T>
+struct FillStrided {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_y;
+    fill_value_t<T> value;
+
+    int64_t count() const { return numel; }
+    Status check() const {  // its caller has no arrays
+        BK_TRY(require_non_negative({{"numel", numel}}));
+        return require_rank(rank);
+    }
+    Status run(T* y, const Launch& launch) const {
+        using Bits = bits_t<T>;
+        BK_TRY(check_shape("numel", numel, rank, "shape", array_or_none(shape, rank), {},
+                           {{"stride_y", array_or_none(stride_y, rank)}}));
+        return pointwise_strided(launch, make_layout<1>(rank, shape, {stride_y}), FillFunctor<Bits>{bit_cast<Bits>(value)},
+                                 outputs(reinterpret_cast<Bits*>(y)), inputs());
+    }
+};
+
+}  // namespace bk

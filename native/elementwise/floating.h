@@ -1,0 +1,134 @@
+// Functions of the representation of floats, and of the plane: copysign, nextafter, ldexp, atan2, hypot.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "core/math.h"
+#include "core/pack.h"
+#include "elementwise/scaling.h"
+
+namespace bk::op {
+
+template <class T>
+struct Copysign {
+    using C = compute_t<T>;
+    BK_HD C operator()(C a, C b) const { return math::copysign<T>(a, b); }
+};
+
+// da = dy, or -dy where the sign of a changed, 0 for a = 0; db = 0.
+template <class T>
+struct CopysignBackward {
+    using C = compute_t<T>;
+    BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
+        const C kept = math::copysign<T>(C(1), a) * math::copysign<T>(C(1), b);
+        return pack(math::select(a == C(0), C(0), dy * kept), C(0));
+    }
+};
+
+// The next value of T from a towards b: a step of the bit pattern. b if they are equal, NaN if either is.
+template <class T>
+struct Nextafter {
+    using C = compute_t<T>;
+    using Bits = bits_t<T>;
+    BK_HD C operator()(C a, C b) const {
+        constexpr Bits sign_bit = static_cast<Bits>(Bits(1) << (8 * sizeof(T) - 1));
+        const Bits from = bit_cast<Bits>(narrow<T>(a));
+        const bool away = (a < b) == (a > C(0));
+        const Bits stepped = static_cast<Bits>(away ? from + 1 : from - 1);
+        const Bits least = static_cast<Bits>((bit_cast<Bits>(narrow<T>(b)) & sign_bit) | 1);
+        const C next = widen(bit_cast<T>(a == C(0) ? least : stepped));
+        return math::select(a == b, b, math::select(math::isnan(a) | math::isnan(b), a + b, next));
+    }
+};
+
+// a 2^b, rounded once.
+template <class T>
+struct Ldexp {
+    using C = compute_t<T>;
+    BK_HD C operator()(C a, int32_t b) const {
+        using Int = typename FloatFormat<C>::Int;
+        constexpr int32_t limit = std::is_same_v<T, f16> ? 100 : 3 * FloatFormat<C>::bias;  // takes any a out of the range
+        b = b < -limit ? -limit : b;
+        b = b > limit ? limit : b;
+        if constexpr (std::is_same_v<T, f16>) {  // f32 holds the product
+            return a * power_of_two<C>(b);
+        } else {
+            const Split<C> x = split(a);
+            return scale(x.mantissa, x.exponent + static_cast<Int>(b));
+        }
+    }
+};
+
+// Operands of the plane scaled by a power of two such that the larger has magnitude in [1, 2).
+template <class C>
+struct Direction {
+    C a, b;
+    typename FloatFormat<C>::Int exponent;
+};
+
+template <class C>
+BK_HD Direction<C> direction(Split<C> x, Split<C> y) {
+    using Int = typename FloatFormat<C>::Int;
+    const Int larger = x.exponent > y.exponent ? x.exponent : y.exponent;
+    const Int e = x.mantissa == C(0) ? y.exponent : y.mantissa == C(0) ? x.exponent : larger;  // a zero's says nothing
+    return {scale(x.mantissa, x.exponent - e), scale(y.mantissa, y.exponent - e), e};
+}
+
+template <class T>
+struct Atan2 {
+    using C = compute_t<T>;
+    BK_HD C operator()(C a, C b) const { return math::atan2<T>(a, b); }
+};
+
+// da = b dy / (a^2 + b^2), db = -a dy / (a^2 + b^2); 0 at the origin.
+template <class T>
+struct Atan2Backward {
+    using C = compute_t<T>;
+    BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
+        const Split<C> g = split(dy), x = split(a), y = split(b);
+        const Direction<C> d = direction(x, y);
+        const C square = math::fma(d.a, d.a, d.b * d.b);
+        const C da = scale(y.mantissa * g.mantissa / square, y.exponent + g.exponent - 2 * d.exponent);
+        const C db = scale(-(x.mantissa * g.mantissa) / square, x.exponent + g.exponent - 2 * d.exponent);
+        const bool origin = (a == C(0)) & (b == C(0));
+        return pack(math::select(origin, C(0), da), math::select(origin, C(0), db));
+    }
+};
+
+// sqrt(a^2 + b^2), the operands scaled where their squares would leave the range. Infinite if either operand is.
+template <class T>
+struct Hypot {
+    using C = compute_t<T>;
+    BK_HD C operator()(C a, C b) const {
+        constexpr C infinity = std::numeric_limits<C>::infinity();
+        constexpr int range = std::numeric_limits<C>::max_exponent;
+        const C x = math::fabs<C>(a), y = math::fabs<C>(b);
+        const C larger = math::max(x, y);
+        const bool high = larger > power_of_two<C>(range / 2 - 4), low = larger < power_of_two<C>(-range / 2 + 8);
+        const C down = power_of_two<C>(-range / 2 - 4), up = power_of_two<C>(3 * range / 4);
+        const C factor = math::select(high, down, math::select(low, up, C(1)));
+        const C back = math::select(high, C(1) / down, math::select(low, C(1) / up, C(1)));
+        const C p = x * factor, q = y * factor;
+        const C r = math::sqrt<T>(math::fma(p, p, q * q)) * back;
+        return math::select((x == infinity) | (y == infinity), infinity, r);
+    }
+};
+
+// da = a dy / r, db = b dy / r, r = hypot(a, b); 0 at the origin.
+template <class T>
+struct HypotBackward {
+    using C = compute_t<T>;
+    BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
+        const Split<C> g = split(dy), x = split(a), y = split(b);
+        const Direction<C> d = direction(x, y);
+        const C r = math::sqrt<T>(math::fma(d.a, d.a, d.b * d.b));
+        const C da = scale(x.mantissa * g.mantissa / r, x.exponent + g.exponent - d.exponent);
+        const C db = scale(y.mantissa * g.mantissa / r, y.exponent + g.exponent - d.exponent);
+        const bool origin = (a == C(0)) & (b == C(0));
+        return pack(math::select(origin, C(0), da), math::select(origin, C(0), db));
+    }
+};
+
+}  // namespace bk::op

@@ -1,0 +1,64 @@
+// Arithmetic on mantissas: products and quotients whose steps would overflow or underflow although the result does not.
+//
+// x = mantissa 2^exponent; the mantissas are multiplied and divided, the exponents added, and `scale` puts the two together
+// with one rounding. Zeros, infinities and NaN stand for themselves, with exponent 0.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "core/math.h"
+
+namespace bk::op {
+
+template <class C>
+struct FloatFormat {
+    using Bits = bits_t<C>;
+    using Int = std::make_signed_t<Bits>;  // of the size of C, so that vectors of both have as many lanes
+    static constexpr int digits = std::numeric_limits<C>::digits - 1;
+    static constexpr Int bias = std::numeric_limits<C>::max_exponent - 1;
+    static constexpr Bits exponent_mask = 2 * static_cast<Bits>(bias) + 1;
+};
+
+// 2^k for k that a normal number has as its exponent.
+template <class C>
+BK_HD C power_of_two(typename FloatFormat<C>::Int k) {
+    using F = FloatFormat<C>;
+    return bit_cast<C>(static_cast<typename F::Bits>(k + F::bias) << F::digits);
+}
+
+template <class C>
+struct Split {
+    C mantissa;  // in [1, 2), with the sign; or 0, infinity, NaN
+    typename FloatFormat<C>::Int exponent;
+};
+
+template <class C>
+BK_HD Split<C> split(C x) {
+    using F = FloatFormat<C>;
+    using Bits = typename F::Bits;
+    using Int = typename F::Int;
+    constexpr Int up = F::digits + 1;
+    const bool subnormal = math::fabs<C>(x) < std::numeric_limits<C>::min();
+    const C normal = math::select(subnormal, x * power_of_two<C>(up), x);
+    const Bits bits = bit_cast<Bits>(normal);
+    const Bits field = (bits >> F::digits) & F::exponent_mask;
+    const bool special = (field == F::exponent_mask) | (normal == C(0));
+    const C mantissa = bit_cast<C>((bits & ~(F::exponent_mask << F::digits)) | (static_cast<Bits>(F::bias) << F::digits));
+    const Int exponent = static_cast<Int>(field) - F::bias - (subnormal ? up : Int(0));
+    return {math::select(special, normal, mantissa), special ? Int(0) : exponent};
+}
+
+// mantissa 2^exponent, rounded once; the mantissa lies in [2^-16, 2^16] or is 0, infinity or NaN.
+template <class C>
+BK_HD C scale(C mantissa, typename FloatFormat<C>::Int exponent) {
+    using Int = typename FloatFormat<C>::Int;
+    constexpr Int limit = 3 * FloatFormat<C>::bias / 2;  // beyond the range of results, and each half a normal number's
+    exponent = exponent < -limit ? -limit : exponent;
+    exponent = exponent > limit ? limit : exponent;
+    const Int half = exponent >> 1;
+    return mantissa * power_of_two<C>(half) * power_of_two<C>(exponent - half);
+}
+
+}  // namespace bk::op

@@ -1,0 +1,107 @@
+// Choice by a condition, which any value but 0 meets. Chosen elements keep their bits.
+#pragma once
+
+#include <cstdint>
+
+#include "core/checks.h"
+#include "core/math.h"
+#include "core/pointwise_sum.h"
+#include "core/strided_args.h"
+
+namespace bk {
+
+template <class Bits, class Cond>
+struct WhereFunctor {
+    BK_HD Bits operator()(Cond cond, Bits a, Bits b) const { return cond != 0 ? a : b; }
+};
+
+// C: the type of bits where gradients are copied, the compute type where they are summed.
+template <class C>
+struct WhereBackwardFunctor {
+    BK_HD Pack<C, C> operator()(uint8_t cond, C dy) const {
+        return pack(math::select(cond != 0, dy, C(0)), math::select(cond != 0, C(0), dy));
+    }
+};
+
+template <class T, class Cond>
+struct Where {
+    int64_t numel;
+
+    int64_t count() const { return numel; }
+    Status check() const { return require_non_negative({{"numel", numel}}); }
+    Status run(const Cond* cond, const T* a, const T* b, T* y, const Launch& launch) const {
+        using Bits = bits_t<T>;
+        return pointwise(launch, numel, WhereFunctor<Bits, Cond>{}, outputs(reinterpret_cast<Bits*>(y)),
+                         inputs(cond, reinterpret_cast<const Bits*>(a), reinterpret_cast<const Bits*>(b)));
+    }
+};
+
+template <class T, class Cond>
+struct WhereStrided {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_cond;
+    const int64_t* stride_a;
+    const int64_t* stride_b;
+    const int64_t* stride_y;
+
+    int64_t count() const { return numel; }
+    Status check() const {
+        return check_shape("numel", numel, rank, "shape", shape,
+                           {{"stride_cond", stride_cond}, {"stride_a", stride_a}, {"stride_b", stride_b}},
+                           {{"stride_y", stride_y}});
+    }
+    Status run(const Cond* cond, const T* a, const T* b, T* y, const Launch& launch) const {
+        using Bits = bits_t<T>;
+        return pointwise_strided(launch, make_layout<4>(rank, shape, {stride_y, stride_cond, stride_a, stride_b}),
+                                 WhereFunctor<Bits, Cond>{}, outputs(reinterpret_cast<Bits*>(y)),
+                                 inputs(cond, reinterpret_cast<const Bits*>(a), reinterpret_cast<const Bits*>(b)));
+    }
+};
+
+template <class T>
+struct WhereBackward {
+    int64_t numel;
+
+    int64_t count() const { return numel; }
+    Status check() const { return require_non_negative({{"numel", numel}}); }
+    Status run(const uint8_t* cond, const T* dy, T* da, T* db, const Launch& launch) const {
+        using Bits = bits_t<T>;
+        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
+        if (da == nullptr && db == nullptr) return Status::kOk;
+        return pointwise(launch, numel, WhereBackwardFunctor<Bits>{},
+                         outputs(reinterpret_cast<Bits*>(da), reinterpret_cast<Bits*>(db)),
+                         inputs(cond, reinterpret_cast<const Bits*>(dy)));
+    }
+};
+
+// A gradient with a stride of 0 is summed over that axis.
+template <class T>
+struct WhereBackwardStrided {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_cond;
+    const int64_t* stride_dy;
+    const int64_t* stride_da;
+    const int64_t* stride_db;
+
+    int64_t count() const { return numel; }
+    Status check() const {
+        return check_shape(
+            "numel", numel, rank, "shape", shape,
+            {{"stride_cond", stride_cond}, {"stride_dy", stride_dy}, {"stride_da", stride_da}, {"stride_db", stride_db}}, {});
+    }
+    size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 2); }
+    Status run(const uint8_t* cond, const T* dy, T* da, T* db, const Launch& launch) const {
+        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
+        return pointwise_sums<compute_t<T>>(launch, layout(), WhereBackwardFunctor<compute_t<T>>{}, outputs(da, db),
+                                            inputs(cond, dy));
+    }
+
+private:
+    Layout<4> layout() const { return make_layout<4>(rank, shape, {stride_cond, stride_dy, stride_da, stride_db}); }
+};
+
+}  // namespace bk
