@@ -1,0 +1,121 @@
+// Powers, with their gradients: a^b of two operands (Pow), x^p0 (Powf), and x^n for an integer n (Powi).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "core/math.h"
+#include "core/pack.h"
+
+namespace bk::op {
+
+// p u v, where p u or u v may leave the range though the product does not: factors on different sides of 1 are paired.
+template <class T>
+BK_HD compute_t<T> product_of_three(compute_t<T> p, compute_t<T> u, compute_t<T> v) {
+    using C = compute_t<T>;
+    const bool same_side = (math::fabs<T>(p) > C(1)) == (math::fabs<T>(u) > C(1));
+    return math::select(same_side, p, p * u) * math::select(same_side, u * v, v);
+}
+
+// x^(p - 1), given power(e) = x^e. The difference is exact for p from 1/2 to 2^23; elsewhere the power is x^p / x, which
+// leaves the range only where the result does, but for the ends of the range of x.
+template <class T, class Power>
+BK_HD compute_t<T> one_power_less(compute_t<T> x, compute_t<T> p, const Power& power) {
+    using C = compute_t<T>;
+    const bool exact = (p >= C(0.5)) & (p <= C(0x1p23));
+    const bool divide = !exact & (x != C(0)) & (math::fabs<T>(x) < C(INFINITY));
+    const C y = power(math::select(divide, p, p - C(1)));
+    return math::select(divide, y / x, y);
+}
+
+template <class T>
+struct Pow {
+    using C = compute_t<T>;
+    BK_HD C operator()(C a, C b) const { return math::pow<T>(a, b); }
+};
+
+// da = b a^(b - 1) dy, 0 for b = 0; db = a^b ln(a) dy, 0 where a^b is 0 and for a = 0, b = 0.
+template <class T>
+struct PowBackward {
+    using C = compute_t<T>;
+    BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
+        const C y = math::pow<T>(a, b);
+        const C less = one_power_less<T>(a, b, [a](C e) { return math::pow<T>(a, e); });
+        const C log = math::log<T>(a);
+        const bool limit = (math::fabs<T>(log) == C(INFINITY)) & ((y == C(0)) | ((a == C(0)) & (b >= C(0))));
+        const C da = product_of_three<T>(less, dy, b);
+        const C db = product_of_three<T>(y, dy, log);
+        return pack(math::select(b == C(0), C(0), da), math::select(limit, C(0), db));
+    }
+};
+
+template <class T>
+struct Powf {
+    using C = compute_t<T>;
+    C p0 = C(1);
+    BK_HD C operator()(C x) const { return math::pow<T>(x, p0); }
+};
+
+// p0 x^(p0 - 1) dy, 0 for p0 = 0.
+template <class T>
+struct PowfBackward {
+    using C = compute_t<T>;
+    C p0 = C(1);
+    BK_HD C operator()(C dy, C x) const {
+        const C less = one_power_less<T>(x, p0, [x](C e) { return math::pow<T>(x, e); });
+        return math::select(p0 == C(0), C(0), product_of_three<T>(less, dy, p0));
+    }
+};
+
+// x^n with |n| split into its rounding to C and the rest r: x^r is 1 + a + a^2 / 2 with a = r ln|x|, since |x| is so near 1
+// where r is not 0 and the power is not beyond the range. From the bound on every power is 0, 1 or infinite.
+template <class T>
+BK_HD compute_t<T> integer_power(compute_t<T> x, int64_t n, bool odd) {
+    using C = compute_t<T>;
+    constexpr int64_t kBound = INT64_MAX - ((int64_t{1} << 39) - 1);
+    const int64_t bounded = n > kBound ? kBound : n < -kBound ? -kBound : n;
+    const C exponent = static_cast<C>(bounded);
+    const C rest = static_cast<C>(bounded - static_cast<int64_t>(exponent));
+    const C magnitude = math::fabs<T>(x);
+    const C power = math::pow<T>(magnitude, exponent);
+    const C u = magnitude - C(1);
+    const C a = rest * math::select(math::fabs<T>(u) < C(0x1p-10), u - C(0.5) * u * u, C(0));
+    const C y = power * (C(1) + (a + C(0.5) * a * a));
+    // For odd n the bounds, 0 and infinity, have the sign of x too.
+    const C signed_y = math::select(odd, math::copysign<T>(y, x), y);
+    const C square = math::select(n == 2, x * x, signed_y);
+    return math::select(n == 0, C(1), math::select(n == 1, x, square));
+}
+
+// The integer part of p, the nearest bound where int64_t has no such number, 0 for NaN.
+inline int64_t integer_exponent(double p) {
+    if (!(p > -0x1p63)) return p == p ? INT64_MIN : 0;
+    return p < 0x1p63 ? static_cast<int64_t>(p) : INT64_MAX;
+}
+
+// x^p0; 1 for p0 = 0, whatever x.
+template <class T>
+struct Powi {
+    using C = compute_t<T>;
+    int64_t p0 = 1;
+
+    static Powi from(double p0, double) { return {integer_exponent(p0)}; }
+    BK_HD C operator()(C x) const { return integer_power<T>(x, p0, (p0 & 1) != 0); }
+};
+
+// p0 x^(p0 - 1) dy; 0 for p0 = 0.
+template <class T>
+struct PowiBackward {
+    using C = compute_t<T>;
+    int64_t p0 = 1;
+
+    static PowiBackward from(double p0, double) { return {integer_exponent(p0)}; }
+    BK_HD C operator()(C dy, C x) const {
+        const C power = integer_power<T>(x, p0 == INT64_MIN ? p0 : p0 - 1, (p0 & 1) == 0);
+        const C dx = product_of_three<T>(power, dy, static_cast<C>(p0));
+        return math::select(p0 == 0, C(0), dx);
+    }
+};
+
+}  // namespace bk::op
