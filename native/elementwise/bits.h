@@ -1,0 +1,100 @@
+// Bits of integers, and logic on booleans.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/bit_math.h"
+#include "core/dtype.h"
+#include "core/math.h"
+#include "core/platform.h"
+
+namespace bk::op {
+
+template <class T>
+struct BitwiseNot {
+    BK_HD T operator()(T x) const { return static_cast<T>(~x); }
+};
+
+template <class T>
+struct Popcount {
+    BK_HD T operator()(T x) const { return static_cast<T>(math::popcount(static_cast<bits_t<T>>(x))); }
+};
+
+template <class T>
+struct Clz {
+    BK_HD T operator()(T x) const { return static_cast<T>(math::count_leading_zeros(static_cast<bits_t<T>>(x))); }
+};
+
+// Zeros below the lowest bit set: the bits that x - 1 has and x has not.
+template <class T>
+struct Ctz {
+    BK_HD T operator()(T x) const {
+        const auto u = static_cast<bits_t<T>>(x);
+        return static_cast<T>(math::popcount(static_cast<bits_t<T>>(~u & (u - 1u))));
+    }
+};
+
+template <class T>
+struct BitwiseAnd {
+    BK_HD T operator()(T a, T b) const { return static_cast<T>(a & b); }
+};
+
+template <class T>
+struct BitwiseOr {
+    BK_HD T operator()(T a, T b) const { return static_cast<T>(a | b); }
+};
+
+template <class T>
+struct BitwiseXor {
+    BK_HD T operator()(T a, T b) const { return static_cast<T>(a ^ b); }
+};
+
+// Types narrower than 32 bits are shifted in 32 bits. A count outside [0, width) is a large unsigned number.
+template <class T>
+struct BitwiseLeftShift {
+    BK_HD T operator()(T a, T b) const {
+        using Wide = std::conditional_t<(sizeof(T) > 4), uint64_t, uint32_t>;
+        constexpr Wide kWidth = 8 * sizeof(T);
+        const Wide count = static_cast<bits_t<T>>(b);
+        const Wide shifted = static_cast<Wide>(a) << (count & (kWidth - 1));
+        return static_cast<T>(math::select(count < kWidth, shifted, Wide(0)));
+    }
+};
+
+template <class T>
+struct BitwiseRightShift {
+    BK_HD T operator()(T a, T b) const {
+        using Count = std::conditional_t<(sizeof(T) > 4), uint64_t, uint32_t>;
+        constexpr Count kWidth = 8 * sizeof(T);
+        const Count count = static_cast<bits_t<T>>(b);
+        if constexpr (std::is_signed_v<T>) {
+            using Wide = std::make_signed_t<Count>;
+            return static_cast<T>(static_cast<Wide>(a) >> math::select(count < kWidth, count, kWidth - 1));
+        } else {
+            return static_cast<T>(math::select(count < kWidth, static_cast<Count>(a) >> (count & (kWidth - 1)), Count(0)));
+        }
+    }
+};
+
+template <class T>
+struct LogicalNot {
+    BK_HD bool operator()(bool x) const { return !x; }
+};
+
+template <class T>
+struct LogicalAnd {
+    BK_HD bool operator()(bool a, bool b) const { return (a & b) != 0; }
+};
+
+template <class T>
+struct LogicalOr {
+    BK_HD bool operator()(bool a, bool b) const { return (a | b) != 0; }
+};
+
+template <class T>
+struct LogicalXor {
+    BK_HD bool operator()(bool a, bool b) const { return a != b; }
+};
+
+}  // namespace bk::op
