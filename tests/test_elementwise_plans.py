@@ -1,0 +1,423 @@
+"""Elementwise plans on the library: every plan, kind and dtype, dense, strided and broadcast, against NumPy in float64.
+
+Accuracy at the edges is the business of test_ops; here the right function of the right operands must come out.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+import baracuda as bk
+from fakes import SHAPE
+from placement import (
+    FLOATS,
+    INTEGERS,
+    LAYOUTS,
+    close,
+    integers,
+    odd,
+    place,
+    reduced,
+    room,
+    run,
+    select,
+    values_of,
+    wrapped,
+)
+
+Unary, Binary, Cmp, Ternary = bk.UnaryKind, bk.BinaryKind, bk.BinaryCmpKind, bk.TernaryKind
+
+
+def slope(f, *args, at):
+    """Central difference along argument `at`."""
+    step = 1e-6
+    up, down = ([a + sign * step if k == at else a for k, a in enumerate(args)] for sign in (1, -1))
+    return (f(*up) - f(*down)) / (2 * step)
+
+
+# --- unary ------------------------------------------------------------------------------------------------------------
+
+erf, lgamma = np.vectorize(math.erf), np.vectorize(math.lgamma)
+sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
+softplus = lambda x, beta=1, threshold=20: np.where(beta * x > threshold, x, np.log1p(np.exp(beta * x)) / beta)  # noqa: E731
+gelu = lambda x: x * (1 + erf(x / math.sqrt(2))) / 2  # noqa: E731
+selu = lambda x, a=1.6732632423543772, s=1.0507009873554805: s * np.where(x > 0, x, a * np.expm1(x))  # noqa: E731
+elu = lambda x, a=1: np.where(x > 0, x, a * np.expm1(x))  # noqa: E731
+
+
+def erfinv(y):
+    x = np.zeros_like(y)
+    for _ in range(50):
+        x -= (erf(x) - y) / (2 / math.sqrt(math.pi) * np.exp(-x * x))
+    return x
+
+
+def digamma(x):
+    shift = sum(1 / (x + k) for k in range(20))
+    z = x + 20
+    return np.log(z) - 1 / (2 * z) - 1 / (12 * z**2) + 1 / (120 * z**4) - 1 / (252 * z**6) - shift
+
+
+UNARY = {
+    "neg": np.negative, "abs": np.abs, "sign": np.sign, "reciprocal": np.reciprocal, "square": np.square,
+    "cube": lambda x: x**3, "sqrt": np.sqrt, "rsqrt": lambda x: x**-0.5, "cbrt": np.cbrt, "exp": np.exp,
+    "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "sinh": np.sinh, "cosh": np.cosh,
+    "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "floor": np.floor, "ceil": np.ceil,
+    "round": np.rint, "trunc": np.trunc, "frac": lambda x: x - np.trunc(x), "erf": erf, "erfc": lambda x: 1 - erf(x),
+    "erfinv": erfinv, "lgamma": lgamma, "digamma": digamma, "relu": lambda x: np.maximum(x, 0),
+    "relu_propagating": lambda x: np.maximum(x, 0), "gelu": gelu, "gelu_erf": gelu,
+    "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x * sigmoid(x), "mish": lambda x: x * np.tanh(softplus(x)), "sigmoid": sigmoid,
+    "logit": lambda x: np.log(x / (1 - x)), "softplus": softplus, "softsign": lambda x: x / (1 + np.abs(x)),
+    "tanhshrink": lambda x: x - np.tanh(x), "relu6": lambda x: np.clip(x, 0, 6),
+    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6, "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
+    "hardtanh": lambda x: np.clip(x, -1, 1), "selu": selu,
+    "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x), "elu": elu,
+    "hardshrink": lambda x: np.where(np.abs(x) > 0.5, x, 0), "step": lambda x: 1.0 * (x > 0),
+    "softshrink": lambda x: np.sign(x) * np.maximum(np.abs(x) - 0.5, 0),
+}  # fmt: skip
+POSITIVE, UNIT, INNER = (0.5, 3), (-0.75, 0.75), (0.25, 0.75)
+DOMAIN = {
+    **dict.fromkeys(("sqrt", "rsqrt", "cbrt", "reciprocal", "log", "log2", "log10", "log1p"), POSITIVE),
+    **dict.fromkeys(("lgamma", "digamma"), POSITIVE),
+    **dict.fromkeys(("asin", "acos", "atanh", "erfinv", "tan"), UNIT), "acosh": (1.5, 3), "logit": INNER,
+}  # fmt: skip
+# dx of kinds that save y, from y
+FROM_OUTPUT = {
+    "sqrt": lambda y: 0.5 / y, "rsqrt": lambda y: -(y**3) / 2, "cbrt": lambda y: 1 / (3 * y * y), "exp": lambda y: y,
+    "exp2": lambda y: y * math.log(2), "expm1": lambda y: y + 1, "tanh": lambda y: 1 - y * y,
+    "sigmoid": lambda y: y * (1 - y), "erfinv": lambda y: math.sqrt(math.pi) / 2 * np.exp(y * y),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(rng, name, dtype):
+    f, kind = UNARY[name], Unary[name.upper()]
+    x = odd(rng, SHAPE, *DOMAIN.get(name, (-2, 2)))
+    plan = select("Unary", kind, SHAPE, element=dtype)
+    for source, target in (("dense", "dense"), ("columns", "gaps"), ("backwards", "dense")):
+        y = room(dtype, target)
+        run(plan, place(x, dtype, source), y)
+        close(y, f(x))
+    y, row = room(dtype), x[:1]
+    run(plan, place(row, dtype), y)
+    close(y, f(row))
+    in_place = place(x, dtype, "backwards")
+    run(plan, in_place, in_place)
+    close(in_place, f(x))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", UNARY)
+def test_unary_backward(rng, name, dtype):
+    f, kind = UNARY[name], Unary[name.upper()]
+    x, dy = odd(rng, SHAPE, *DOMAIN.get(name, (-2, 2))), odd(rng, SHAPE, -2, 2)
+    plan = select("UnaryBackward", kind, SHAPE, element=dtype)
+    saved = "y" if name in FROM_OUTPUT else "x"
+    value = values_of(place(f(x) if saved == "y" else x, dtype))
+    factor = FROM_OUTPUT[name](value) if saved == "y" else slope(f, x, at=0)
+    for layouts in (("dense",) * 3, ("columns", "gaps", "backwards")):
+        dx = room(dtype, layouts[2])
+        run(plan, place(dy, dtype, layouts[0]), dx=dx, **{saved: place(value, dtype, layouts[1])})
+        close(dx, dy * factor, 1 + (dtype is bk.f64) * 1e4)  # the difference quotient
+    one, dx = place(dy[:1, :1], dtype), room(dtype)
+    run(plan, one, dx=dx, **{saved: place(value, dtype)})
+    close(dx, dy[0, 0] * factor, 1 + (dtype is bk.f64) * 1e4)
+    kept = place(value, dtype)
+    run(plan, place(dy, dtype), dx=kept, **{saved: kept})
+    close(kept, dy * factor, 1 + (dtype is bk.f64) * 1e4)
+
+
+def bits_of(value, dtype):
+    return int(value) & ((1 << dtype.bits) - 1)
+
+
+INTEGER_UNARY = {
+    "neg": lambda v, _: -v, "abs": lambda v, _: abs(v), "sign": lambda v, _: (v > 0) - (v < 0),
+    "square": lambda v, _: v * v, "cube": lambda v, _: v**3, "bitwise_not": lambda v, _: ~v,
+    "popcount": lambda v, t: bin(bits_of(v, t)).count("1"), "clz": lambda v, t: t.bits - bits_of(v, t).bit_length(),
+    "ctz": lambda v, t: (bits_of(v, t) & -bits_of(v, t)).bit_length() - 1 if v else t.bits,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("name", INTEGER_UNARY)
+def test_unary_integers(rng, name, dtype):
+    x = integers(rng, dtype)
+    expected = wrapped(np.vectorize(lambda v: INTEGER_UNARY[name](v, dtype), otypes=[object])(x), dtype)
+    plan = select("Unary", Unary[name.upper()], SHAPE, element=dtype)
+    for layout in ("dense", "columns"):
+        y = room(dtype)
+        run(plan, place(x.astype(dtype.numpy_dtype), dtype, layout), y)
+        np.testing.assert_array_equal(values_of(y), expected)
+
+
+def test_logical_not():
+    x = np.array([[0, 1, 2, 255]], np.uint8)
+    y, base = room(bk.bool_, shape=(1, 4)), bk.upload(x)
+    run(
+        select("Unary", Unary.LOGICAL_NOT, (1, 4), element=bk.bool_),
+        bk.TensorRef(base.ptr, (1, 4), bk.bool_, owner=base),
+        y,
+    )
+    assert bk.download(y).view(np.uint8).tolist() == [[1, 0, 0, 0]]
+
+
+PARAM = {
+    "elu": (lambda x, a: elu(x, a), (0.7,)), "leaky_relu": (lambda x, a: np.where(x > 0, x, a * x), (0.2,)),
+    "hardshrink": (lambda x, a: np.where(np.abs(x) > a, x, 0), (0.3,)),
+    "softshrink": (lambda x, a: np.sign(x) * np.maximum(np.abs(x) - a, 0), (0.3,)),
+    "logit": (lambda x, e: np.log(np.clip(x, e, 1 - e) / (1 - np.clip(x, e, 1 - e))), (0.4,)),
+    "powf": (lambda x, p: x**p, (0.1,)), "hardtanh": (lambda x, a, b: np.clip(x, a, b), (-0.3, 0.7)),
+    "softplus": (softplus, (2.5, 1.3)), "threshold": (lambda x, a, v: np.where(x > a, x, v), (0.1, -3)),
+    "selu": (lambda x, a, s: selu(x, a, s), (1.3, 0.7)), "powi": (lambda x, n: x**n, (-3,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", PARAM)
+def test_unary_param(rng, name, dtype):
+    """f64 parameters are exact: 0.1 is not the f32 beside it."""
+    f, params = PARAM[name]
+    domain = POSITIVE if name in ("powf", "powi") else INNER if name == "logit" else (-2, 2)
+    x, dy = odd(rng, SHAPE, *domain), odd(rng, SHAPE, -2, 2)
+    forward = select("UnaryParam", Unary[name.upper()], SHAPE, params, element=dtype)
+    backward = select("UnaryParamBackward", Unary[name.upper()], SHAPE, params, element=dtype)
+    for layouts in (("dense",) * 3, ("columns", "gaps", "backwards")):
+        y, dx = room(dtype, layouts[1]), room(dtype, layouts[2])
+        run(forward, place(x, dtype, layouts[0]), y)
+        close(y, f(x, *params))
+        run(backward, place(dy, dtype, layouts[1]), place(x, dtype, layouts[0]), dx)
+        close(dx, dy * slope(lambda v: f(v, *params), x, at=0), 1 + (dtype is bk.f64) * 1e4)
+
+
+# --- binary -----------------------------------------------------------------------------------------------------------
+
+BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power, "atan2": np.arctan2,
+    "hypot": np.hypot, "copysign": np.copysign, "fmin": np.fmin, "fmax": np.fmax, "minimum": np.minimum,
+    "maximum": np.maximum, "floor_divide": lambda a, b: np.floor(a / b), "mod": lambda a, b: a - b * np.floor(a / b),
+    "remainder": lambda a, b: a - b * np.trunc(a / b),
+}  # fmt: skip
+BROADCASTS = (((3, 4), (3, 4)), ((1, 4), (3, 1)), ((3, 4), (1, 4)), ((1, 1), (3, 4)), ((3, 1), (3, 4)))
+
+
+def pair(rng, name, first, second):
+    """Operands whose quotients are no integers."""
+    low = 0.5 if name == "pow" else -2
+    b = odd(rng, second, -2, 2)
+    return odd(rng, first, low, 2, 64), np.where(np.abs(b) < 0.2, b + 0.5, b)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(rng, name, dtype):
+    plan = select("Binary", Binary[name.upper()], SHAPE, element=dtype)
+    for layout in LAYOUTS:
+        for first, second in BROADCASTS:
+            a, b = pair(rng, name, first, second)
+            y = room(dtype, layout)
+            run(plan, place(a, dtype, layout), place(b, dtype), y)
+            close(y, BINARY[name](values_of(place(a, dtype)), b))
+    a, b = pair(rng, name, SHAPE, SHAPE)
+    for k in (0, 1):
+        views = [place(a, dtype, "columns"), place(b, dtype, "columns")]
+        run(plan, *views, views[k])
+        close(views[k], BINARY[name](values_of(place(a, dtype)), b))
+
+
+def test_nextafter_and_ldexp(rng):
+    a, b = rng.standard_normal(SHAPE).astype(np.float32), rng.standard_normal(SHAPE).astype(np.float32)
+    y = room(bk.f32)
+    run(select("Binary", Binary.NEXTAFTER, SHAPE, element=bk.f32), place(a, bk.f32), place(b, bk.f32), y)
+    np.testing.assert_array_equal(bk.download(y), np.nextafter(a, b))
+    exponents = rng.integers(-9, 9, SHAPE)
+    for dtype in FLOATS:
+        x, e = odd(rng, SHAPE, -2, 2), place(exponents[:1], bk.i32)
+        run(select("Binary", Binary.LDEXP, SHAPE, element=dtype), place(x, dtype), e, y := room(dtype))
+        np.testing.assert_array_equal(values_of(y), np.ldexp(x, exponents[:1]))
+        run(select("BinaryBackward", Binary.LDEXP, SHAPE, element=dtype), place(x, dtype), b=e, da=y)
+        np.testing.assert_array_equal(values_of(y), np.ldexp(x, exponents[:1]))
+
+
+def check_gradients(plan, inputs, names, shapes, whole, dtype, factor=1):
+    """All of the gradients, then each alone; summed where the operand was broadcast."""
+    loose = (1 + (dtype is bk.f64) * 1e4) * 4 * factor
+    wanted = [None, *names] if len(names) > 1 else names
+    for layout in ("dense", "gaps"):
+        for chosen in wanted:
+            outputs = {n: room(dtype, layout, s) for n, s in zip(names, shapes) if chosen in (None, n)}
+            run(plan, **inputs, **outputs)
+            for name, view in outputs.items():
+                close(view, reduced(whole[name], view.shape), loose)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", [name for name in BINARY if name != "floor_divide"])
+def test_binary_backward(rng, name, dtype):
+    plan = select("BinaryBackward", Binary[name.upper()], SHAPE, element=dtype)
+    for first, second in BROADCASTS:
+        (a, b), dy = pair(rng, name, first, second), odd(rng, SHAPE, -2, 2)
+        a = values_of(place(a, dtype))
+        whole = {"da": dy * slope(BINARY[name], a, b, at=0), "db": dy * slope(BINARY[name], a, b, at=1)}
+        inputs = {"dy": place(dy, dtype), "a": place(a, dtype, "columns"), "b": place(b, dtype)}
+        check_gradients(plan, inputs, ("da", "db"), (first, second), whole, dtype)
+    if name not in ("pow", "atan2"):
+        a, b = (place(pair(rng, name, SHAPE, SHAPE)[k], dtype) for k in (0, 1))
+        expected = [room(dtype), room(dtype)]
+        run(plan, place(dy, dtype), a, b, *expected)
+        run(plan, place(dy, dtype), a, b, b, a)
+        np.testing.assert_array_equal(values_of(b), values_of(expected[0]))
+        np.testing.assert_array_equal(values_of(a), values_of(expected[1]))
+
+
+def shifted(left):
+    def f(a, b, t):
+        if not 0 <= b < t.bits:
+            return -1 if not left and a < 0 else 0
+        return a << b if left else a >> b
+
+    return f
+
+
+def quotient(a, b, towards_zero):
+    return 0 if b == 0 else (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if towards_zero else a // b
+
+
+def power(a, b, t):
+    if b >= 0:
+        return pow(a, b, 1 << t.bits)
+    return {1: 1, -1: -1 if b % 2 else 1}.get(a, 0)
+
+
+INTEGER_BINARY = {
+    "add": lambda a, b, t: a + b, "sub": lambda a, b, t: a - b, "mul": lambda a, b, t: a * b, "pow": power,
+    "div": lambda a, b, t: quotient(a, b, True), "floor_divide": lambda a, b, t: quotient(a, b, False),
+    "mod": lambda a, b, t: b and a % b, "remainder": lambda a, b, t: b and a - b * quotient(a, b, True),
+    "minimum": lambda a, b, t: min(a, b), "maximum": lambda a, b, t: max(a, b), "bitwise_and": lambda a, b, t: a & b,
+    "bitwise_or": lambda a, b, t: a | b, "bitwise_xor": lambda a, b, t: a ^ b, "bitwise_left_shift": shifted(True),
+    "bitwise_right_shift": shifted(False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("name", INTEGER_BINARY)
+def test_binary_integers(rng, name, dtype):
+    shape = (6, 5)
+    low, _ = dtype.integer_range
+    a, b = integers(rng, dtype, shape), integers(rng, dtype, shape)[::-1, ::-1]
+    small = np.array([int(v) for v in rng.integers(max(low, -3), dtype.bits + 2, 10)], object).reshape(2, 5)
+    b = np.concatenate([b[:4], small])
+    expected = wrapped(np.vectorize(lambda p, q: INTEGER_BINARY[name](p, q, dtype), otypes=[object])(a, b), dtype)
+    plan = select("Binary", Binary[name.upper()], shape, element=dtype)
+    a, b = a.astype(dtype.numpy_dtype), b.astype(dtype.numpy_dtype)
+    for layout in ("dense", "gaps"):
+        y = room(dtype, "dense", shape)
+        run(plan, place(a, dtype, layout), place(b, dtype), y)
+        np.testing.assert_array_equal(values_of(y), expected)
+
+
+def test_logical():
+    a, b = np.array([[0, 1, 0, 7]], np.uint8), np.array([[0], [200]], np.uint8)
+    bases = bk.upload(a), bk.upload(b)
+    views = [bk.TensorRef(base.ptr, base.shape, bk.bool_, owner=base) for base in bases]
+    for kind, f in (("AND", np.logical_and), ("OR", np.logical_or), ("XOR", np.logical_xor)):
+        y = room(bk.bool_, shape=(2, 4))
+        run(select("Binary", Binary[f"LOGICAL_{kind}"], (2, 4), element=bk.bool_), *views, y)
+        np.testing.assert_array_equal(bk.download(y).view(np.uint8), f(a, b))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, bk.bool_], ids=str)
+def test_comparisons(rng, dtype):
+    a, b = (rng.integers(0, 2 if dtype is bk.bool_ else 4, shape) for shape in (SHAPE, (3, 1)))
+    for kind, f in zip(Cmp, (np.equal, np.not_equal, np.greater, np.greater_equal, np.less, np.less_equal)):
+        for flag in (bk.u8, bk.bool_):
+            y = room(flag, "columns")
+            run(select("BinaryCmp", kind, SHAPE, element=dtype), place(a, dtype, "gaps"), place(b, dtype), y)
+            np.testing.assert_array_equal(bk.download(y).astype(bool), f(a, b))
+    if dtype.is_float:
+        nan, one = (place(np.full(SHAPE, v), dtype) for v in (np.nan, 1.0))
+        for kind in Cmp:
+            run(select("BinaryCmp", kind, SHAPE, element=dtype), nan, one, y := room(bk.u8))
+            assert (bk.download(y) == (kind is Cmp.NE)).all()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("p", [0.1, 0.75])
+def test_lerp(rng, p, dtype):
+    forward = select("BinaryParam", Binary.LERP, SHAPE, p, element=dtype)
+    backward = select("BinaryParamBackward", Binary.LERP, SHAPE, p, element=dtype)
+    for first, second in BROADCASTS:
+        a, b, dy = odd(rng, first, -2, 2), odd(rng, second, -2, 2), odd(rng, SHAPE, -2, 2)
+        y = room(dtype, "gaps")
+        run(forward, place(a, dtype), place(b, dtype), y)
+        close(y, a + p * (b - a))
+        inputs, whole = {"dy": place(dy, dtype)}, {"da": (1 - p) * dy, "db": p * dy}
+        check_gradients(backward, inputs, ("da", "db"), (first, second), whole, dtype)
+
+
+# --- ternary, where ---------------------------------------------------------------------------------------------------
+
+TERNARY = {
+    "clamp": lambda a, b, c, s: np.minimum(np.maximum(a, b), c), "fma": lambda a, b, c, s: a * b + c,
+    "addcmul": lambda a, b, c, s: a + s * b * c, "addcdiv": lambda a, b, c, s: a + s * b / c,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", TERNARY)
+def test_ternary(rng, name, dtype):
+    kind, scale, f = Ternary[name.upper()], 0.1, TERNARY[name]
+    forward = select("Ternary", kind, SHAPE, scale, element=dtype)
+    backward = select("TernaryBackward", kind, SHAPE, scale, element=dtype)
+    for shapes in ((SHAPE,) * 3, ((3, 4), (1, 4), (3, 1)), ((1, 1), (3, 4), (1, 4))):
+        a, b, c = (odd(rng, shape, 0.5, 2, step) for shape, step in zip(shapes, (32, 16, 8)))
+        dy, views = odd(rng, SHAPE, -2, 2), [place(v, dtype, "gaps") for v in (a, b, c)]
+        y = room(dtype, "columns")
+        run(forward, *views, y)
+        close(y, f(a, b, c, scale))
+        whole = {f"d{n}": dy * slope(f, a, b, c, scale, at=k) for k, n in enumerate("abc")}
+        inputs = {"dy": place(dy, dtype), **dict(zip("abc", views))}
+        if name == "clamp" and shapes[1] != SHAPE:
+            continue  # ties between steps that the difference quotient halves
+        check_gradients(backward, inputs, ("da", "db", "dc"), shapes, whole, dtype)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_clamp_integers(rng, dtype):
+    a, b, c = (integers(rng, dtype).astype(dtype.numpy_dtype) for _ in range(3))
+    y = room(dtype)
+    run(
+        select("Ternary", Ternary.CLAMP, SHAPE, element=dtype), place(a, dtype), place(b[:1], dtype), place(c, dtype), y
+    )
+    np.testing.assert_array_equal(values_of(y), np.minimum(np.maximum(a, b[:1]), c))
+
+
+@pytest.mark.parametrize("condition", [bk.bool_, bk.u8, bk.u32, bk.i64], ids=str)
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, bk.bool_, bk.e4m3fn, bk.e5m2], ids=str)
+def test_where(rng, dtype, condition):
+    cond = rng.integers(0, 2, (3, 1)) * (1 if condition is bk.bool_ else 100)
+    a, b = (rng.integers(0, 2, SHAPE).astype(np.float32) for _ in range(2))
+    views = [place(cond, condition), place(a, dtype, "gaps"), place(b, dtype)]
+    plan = select("Where", SHAPE, element=dtype)
+    for y in (room(dtype), views[1]):
+        run(plan, *views, y)
+        np.testing.assert_array_equal(bk.download(y).astype(np.float32), np.where(cond, a, b))
+    dense = [place(np.broadcast_to(cond, SHAPE).copy(), condition), place(a, dtype), place(b, dtype)]
+    run(plan, *dense, y := room(dtype))
+    np.testing.assert_array_equal(bk.download(y).astype(np.float32), np.where(cond, a, b))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_where_backward(rng, dtype):
+    plan = select("WhereBackward", SHAPE, element=dtype)
+    cond, dy = rng.integers(0, 2, (1, 4)), odd(rng, SHAPE, -2, 2)
+    whole = {"da": np.where(cond, dy, 0), "db": np.where(cond, 0, dy)}
+    for flag in (bk.bool_, bk.u8):
+        for first, second in BROADCASTS:
+            inputs = {"cond": place(cond, flag), "dy": place(dy, dtype)}
+            check_gradients(plan, inputs, ("da", "db"), (first, second), whole, dtype)
