@@ -194,13 +194,13 @@ BK_HD compute_t<T> log(compute_t<T> x) {
     }
 }
 
-// 1 / x for x that is normal and whose reciprocal is: within 1 ulp for the 16-bit types, rounded once for others.
+// 1 / x, within 1 ulp, for x that is normal and whose reciprocal is.
 template <class T>
 BK_HD compute_t<T> reciprocal(compute_t<T> x) {
 #if BK_ON_GPU
-    if constexpr (kIsHalf<T>) {
+    if constexpr (std::is_same_v<compute_t<T>, float>) {
         float y;
-        asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
         return y;
     }
 #endif
