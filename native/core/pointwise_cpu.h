@@ -52,7 +52,7 @@ template <class Fn, class... Out, class... In, size_t... O, size_t... I>
 BK_HD void compute_dense(const Fn& fn, int64_t element, int64_t count, const Pack<Out*...>& out, const Pack<const In*...>& in,
                          std::index_sequence<O...>, std::index_sequence<I...> ins) {
     Pack<Buffer<Out, kBlock>...> y;
-    Pack<Buffer<In, kBlock>...> x;
+    [[maybe_unused]] Pack<Buffer<In, kBlock>...> x;
     for (int64_t done = 0; done < count;) {
         const auto piece = piece_at(fn, element + done, 0);
         const int64_t length = piece.count < count - done ? piece.count : count - done;
@@ -106,7 +106,7 @@ void compute_row(const Fn& fn, int64_t element, int64_t count, const Pack<RowOpe
     const bool dense = (get<O>(out).dense() && ... && true) && (get<I>(in).dense() && ... && true);
     const int64_t stride = dense ? count : kBuffer;
     Pack<Buffer<Out, kBuffer>...> y;
-    Pack<Buffer<In, kBuffer>...> x;
+    [[maybe_unused]] Pack<Buffer<In, kBuffer>...> x;
     for (int64_t first = 0; first < count; first += stride) {
         const int64_t n = count - first < stride ? count - first : stride;
         const auto to = pack(get<O>(out).at(first, get<O>(y), n)...);

@@ -72,8 +72,7 @@ struct Prelu {
     int64_t count() const { return numel; }
     Status check() const { return channels().check(); }
     Status run(const T* x, const T* weight, T* y, const Launch& launch) const {
-        return pointwise_strided(launch, channels().layout<3>({true, true, false}), op::Prelu<T>{}, outputs(y),
-                                 inputs(x, weight));
+        return pointwise_strided(launch, channels().layout({true, true, false}), op::Prelu<T>{}, outputs(y), inputs(x, weight));
     }
 
 private:
@@ -118,7 +117,7 @@ struct PreluBackward {
 
 private:
     Channels channels() const { return {numel, channel_stride, channel_extent, scalar_weight}; }
-    Layout<5> layout() const { return channels().layout<5>({true, true, false, true, false}); }
+    Layout<5> layout() const { return channels().layout({true, true, false, true, false}); }
 };
 
 template <class T>

@@ -11,13 +11,16 @@
 namespace bk {
 
 // The functor with its parameters in the compute type; an exponent of powi is an integer.
-template <template <class> class F, class T, class... P>
-F<T> make_functor(P... p) {
+template <template <class> class F, class T, class P, class... More>
+F<T> make_functor(P p0, More... more) {
     using C = compute_t<T>;
-    if constexpr (std::is_same_v<F<T>, op::Powi<T>> || std::is_same_v<F<T>, op::PowiBackward<T>>)
-        return F<T>{op::integer_exponent(p...)};
+    constexpr bool takes_integer = std::is_same_v<F<T>, op::Powi<T>> || std::is_same_v<F<T>, op::PowiBackward<T>>;
+    if constexpr (takes_integer && std::is_integral_v<P>)
+        return F<T>{p0};
+    else if constexpr (takes_integer)
+        return F<T>{op::integer_exponent(p0)};
     else
-        return F<T>{static_cast<C>(p)...};
+        return F<T>{static_cast<C>(p0), static_cast<C>(more)...};
 }
 
 template <template <class> class F, class T, class P>

@@ -9,11 +9,9 @@ import time
 from typing import Any
 
 import baracuda as bk
-from tools.bench import report, table
-from tools.bench.check import check
+from tools.bench import pointwise, report, table
 from tools.bench.data import Data
 from tools.bench.host import host_costs
-from tools.bench.peers import peers
 from tools.bench.table import Problem
 from tools.bench.timing import Call, Events, WallClock
 
@@ -41,6 +39,8 @@ def main() -> int:
     for row, bench in table.benches(problems, options.only):
         rows += [measure(Problem(data, row, bench, t), clock) for t in bench.dtypes if t in options.dtypes.split(",")]
     rows = [row for row in rows if row]
+    if torch is not None:
+        rows += measure_pointwise(data, problems, options)
     copies += measure_copy(data, clock, problems)
     ceiling = max(copy["bytes_per_second"] for copy in copies)
     for row in rows:
@@ -125,21 +125,31 @@ def measure_copy(data: Data, clock: Any, problems: str) -> list[dict[str, Any]]:
     ]
 
 
-def measure(problem: Problem, clock: Any) -> dict[str, Any]:
+def measure_pointwise(data: Data, problems: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The elementwise family, in all its float types; many lines, so a shorter time for each."""
+    pool, seconds = pointwise.Pool(data), 0.02 if options.quick else options.seconds / 6
+    least = 5 if options.quick else 12
+    clock = Events(least, seconds, data.stream) if data.device == "cuda" else WallClock(least, seconds)
+    numel = 1 << (20 if options.quick else 26 if problems == "cuda" else 24)
+    chosen = [spec for spec in pointwise.specs(problems, numel) if options.only in spec.name]
+    return [measure(pointwise.Problem(data, pool, spec), clock) for spec in chosen]
+
+
+def measure(problem: Any, clock: Any) -> dict[str, Any]:
     """The line of the table; empty for a problem that another one already stands for."""
-    bench, dtype = problem.bench, problem.element.token
+    bench, dtype = problem.bench, problem.dtype
     on_gpu = problem.data.device == "cuda"
     if bench.workspace and problem.workspace is None:
         return {}  # none is needed: the variant without a workspace is the same
     ours = problem.launch()
     ours()
     bk.synchronize(problem.data.stream, library=problem.data.library)
-    error = check(problem)
-    others = peers(problem, on_gpu)
+    error = problem.check()
+    others = problem.peers(on_gpu)
     times = clock.measure([ours, *(call for _, call in others)])
     named = [(name, time) for (name, _), time in zip(others, times[1:])]
     peer = min(named, key=lambda item: item[1].median, default=None)
-    bounds = [bound for bound in bench.bounds if not bound.dtypes or dtype in bound.dtypes]
+    bounds = [bound for bound in bench.bounds if dtype in (getattr(bound, "dtypes", ()) or (dtype,))]
     say(f"  {bench.name} {dtype}: {error or f'{times[0].median:.1f} us'}")
     return {
         "op": problem.op, "name": bench.name, "dtype": dtype, "bytes": problem.nbytes,

@@ -6,11 +6,13 @@ Inputs are multiples of 1/16 (data.py), so that sums in f32 are exact in any ord
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tools.bench.table import Problem
+if TYPE_CHECKING:
+    from tools.bench.table import Problem
+
 
 _SAMPLES = 16
 _ROUNDED_TERMS = 64  # 16-bit atomics round every addition: rows of more terms are not compared

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tools.bench.table import Problem
 from tools.bench.timing import Call
+
+if TYPE_CHECKING:
+    from tools.bench.table import Problem
 
 Named = list[tuple[str, Call]]
 

@@ -18,7 +18,9 @@ import numpy as np
 
 import baracuda as bk
 from baracuda import memory
+from tools.bench.check import check
 from tools.bench.data import Buffer, Data
+from tools.bench.peers import peers
 
 _TESTS = str(pathlib.Path(__file__).resolve().parents[2] / "tests")
 if _TESTS not in sys.path:
@@ -99,6 +101,17 @@ class Problem:
                 library.check(self.op, status)
 
         return run
+
+    @property
+    def dtype(self) -> str:
+        return self.element.token
+
+    def check(self) -> str:
+        """What is wrong with the outputs; empty if nothing is."""
+        return check(self)
+
+    def peers(self, on_gpu: bool) -> list[tuple[str, Callable[[], Any]]]:
+        return peers(self, on_gpu)
 
     @property
     def is_deterministic_with_workspace(self) -> bool:
