@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/convert.h"
 #include "core/dtype.h"
 #include "core/platform.h"
 
@@ -43,13 +44,8 @@ BK_HD T integer_quotient(T a, T b) {
         const double q = static_cast<double>(a) / static_cast<double>((b == 0) | wraps ? 1 : b);
         return b == 0 ? 0 : static_cast<int32_t>(q);
     } else if constexpr (std::is_same_v<T, uint32_t>) {
-        // Vectors convert signed integers only.
-        const auto real = [](uint32_t x) { return static_cast<double>(static_cast<int32_t>(x ^ 0x80000000u)) + 0x1p31; };
-        const double q = real(a) / real(b == 0 ? 1u : b);
-        // Rounded down to an integer by the addition of -2^31 and the conversion, which truncates.
-        const double whole = static_cast<double>(static_cast<int32_t>(q * 0.5)) * 2;  // even part
-        const uint32_t even = static_cast<uint32_t>(static_cast<int32_t>(q * 0.5)) << 1;
-        return b == 0 ? 0u : even + static_cast<uint32_t>(q - whole >= 1);
+        const uint32_t q = truncate_to_u32(to_double(a) / to_double(b == 0 ? 1u : b));
+        return b == 0 ? 0u : q;
     } else
 #endif
     {

@@ -16,19 +16,16 @@ namespace bk::op {
 template <class T>
 using quotient_t = std::conditional_t<std::is_same_v<T, float>, double, compute_t<T>>;
 
-// An integer next to the quotient of a and b, or past the integers of the type the quotient itself, rounded.
+// a - whole b, where `whole` is the rounded quotient or its floor: exact wherever it is not on b's side of 0.
 template <class W>
-struct NearQuotient {
-    W whole, rest;  // rest = a - whole b; exact if it is not on b's side of 0
-    bool high;      // the integer is above the quotient, which was rounded up to it
-};
+BK_HD W rest_of(W a, W b, W whole) {
+    return math::select(whole == W(0), a, math::fma(-whole, b, a));  // 0 times infinity is nothing here
+}
 
+// Whether `rest` says that the integer was above the quotient, which was rounded up to it.
 template <class W>
-BK_HD NearQuotient<W> near_quotient(W a, W b) {
-    const W whole = math::floor<W>(a / b);
-    const W rest = math::select(whole == W(0), a, math::fma(-whole, b, a));
-    const bool high = (rest != W(0)) & ((rest < W(0)) != (b < W(0)));
-    return {whole, rest, high};
+BK_HD bool is_high(W rest, W b) {
+    return (rest != W(0)) & ((rest < W(0)) != (b < W(0)));
 }
 
 // floor(a / b) of the exact quotient, rounded to T at most once. In a type of twice the digits of T the rounded quotient
@@ -38,15 +35,15 @@ template <class T>
 BK_HD quotient_t<T> floor_quotient(quotient_t<T> a, quotient_t<T> b) {
     using W = quotient_t<T>;
     constexpr W integers = W(int64_t{1} << std::numeric_limits<W>::digits);
-    const NearQuotient<W> q = near_quotient(a, b);
+    const W whole = math::floor<W>(a / b), rest = rest_of(a, b, whole);
     if constexpr (std::is_same_v<T, double>) {
-        const NearQuotient<W> over = near_quotient(q.rest, b);
-        const W excess = over.whole - math::select(over.high, W(1), W(0));
-        const bool high = (excess < W(0)) & (math::fabs<W>(q.whole) <= integers * integers);
-        return math::select(high, q.whole + excess, q.whole);
+        const W over = math::floor<W>(rest / b);
+        const W excess = over - math::select(is_high(rest_of(rest, b, over), b), W(1), W(0));
+        const bool high = (excess < W(0)) & (math::fabs<W>(whole) <= integers * integers);
+        return math::select(high, whole + excess, whole);
     } else {
-        const bool high = q.high & (math::fabs<W>(q.whole) <= integers);
-        return math::select(high, q.whole - W(1), q.whole);
+        const bool high = is_high(rest, b) & (math::fabs<W>(whole) <= integers);
+        return math::select(high, whole - W(1), whole);
     }
 }
 

@@ -70,9 +70,7 @@ struct Direction {
 
 template <class C>
 BK_HD Direction<C> direction(Split<C> x, Split<C> y) {
-    using Int = typename FloatFormat<C>::Int;
-    const Int larger = x.exponent > y.exponent ? x.exponent : y.exponent;
-    const Int e = x.mantissa == C(0) ? y.exponent : y.mantissa == C(0) ? x.exponent : larger;  // a zero's says nothing
+    const auto e = x.exponent > y.exponent ? x.exponent : y.exponent;
     return {scale(x.mantissa, x.exponent - e), scale(y.mantissa, y.exponent - e), e};
 }
 

@@ -1,7 +1,8 @@
 // Arithmetic on mantissas: products and quotients whose steps would overflow or underflow although the result does not.
 //
 // x = mantissa 2^exponent; the mantissas are multiplied and divided, the exponents added, and `scale` puts the two together
-// with one rounding. Zeros, infinities and NaN stand for themselves, with exponent 0.
+// with one rounding. Zeros, infinities and NaN are mantissas that no power of two changes; their exponents are smaller and
+// larger than all others.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,7 @@ BK_HD Split<C> split(C x) {
     const bool special = (field == F::exponent_mask) | (normal == C(0));
     const C mantissa = bit_cast<C>((bits & ~(F::exponent_mask << F::digits)) | (static_cast<Bits>(F::bias) << F::digits));
     const Int exponent = static_cast<Int>(field) - F::bias - (subnormal ? up : Int(0));
-    return {math::select(special, normal, mantissa), special ? Int(0) : exponent};
+    return {math::select(special, normal, mantissa), exponent};
 }
 
 // mantissa 2^exponent, rounded once; the mantissa lies in [2^-16, 2^16] or is 0, infinity or NaN.

@@ -55,10 +55,10 @@ struct Fma {
             const W part = sum - product;
             const W error = (product - (sum - part)) + (W(c) - part);  // exact (Knuth, TAOCP 2, 4.2.2)
             const Bits bits = bit_cast<Bits>(sum);
-            const bool even = (bits & 1) == 0, outwards = (error > W(0)) == (sum > W(0));
-            const Bits step = outwards ? Bits(1) : ~Bits(0);
-            const bool inexact = (error > W(0)) | (error < W(0));
-            return to_float_odd(bit_cast<W>(inexact & even ? bits + step : bits));
+            const Bits inwards = (bits ^ bit_cast<Bits>(error)) >> (8 * sizeof(W) - 1);
+            const Bits step = ~bits & 1;  // of an even sum
+            const W odd = bit_cast<W>(bits + step - 2 * (step & inwards));
+            return to_float_odd(math::select((error > W(0)) | (error < W(0)), odd, sum));
         }
     }
 };
