@@ -40,6 +40,7 @@ def results(library, function: Function, dtype: str):
     if function.kind == "unary":
         yield (decode(bits, dtype),), run(library, function, dtype, bits)
         return
+    bits = bits[function.inside(decode(bits, dtype), dtype)]
     for random in (False, True):
         dy = gradients(dtype, bits.size, random)
         yield (decode(dy, dtype), decode(bits, dtype)), run(library, function, dtype, dy, bits)

@@ -262,7 +262,7 @@ def logit(x, eps=0):
 @backward
 def logit_backward(dy, x, eps=0):
     value = dy / (x * (1 - x))
-    return np.where(eps > 0, inside(value, (x >= eps) & (x <= 1 - eps)), value)
+    return np.where(eps > 0, keep_nan(x, inside(value, (x >= eps) & (x <= 1 - eps))), value)
 
 
 @forward

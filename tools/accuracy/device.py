@@ -34,11 +34,14 @@ class Tally:
     def __init__(self, torch: Any, names: tuple[str, ...]) -> None:
         self.torch, self.names, self.parts, self.count = torch, names, [], 0
 
-    def add(self, got: Any, wanted: Any, operands: tuple[Any, ...]) -> None:
+    def add(self, got: Any, wanted: Any, operands: tuple[Any, ...], outside: Any = None) -> None:
+        """`outside` marks what is not measured."""
         torch = self.torch
         given = got.double()
         nan = wanted.isnan() | given.isnan()
         lost = wanted.isnan() != given.isnan()
+        if outside is not None:
+            nan, lost = nan | outside, lost & ~outside
         beyond = wanted.abs() >= _BEYOND
         true = torch.where(beyond, torch.copysign(torch.full_like(wanted, _END), wanted), wanted)
         infinite = given.isinf()
@@ -51,7 +54,7 @@ class Tally:
         first = special.to(torch.uint8).argmax()
         gather = [torch.stack([v[i].double() for v in (*operands, got, wanted)]) for i in (k, first)]
         self.parts.append((largest, error.sum(), special.sum(), *gather))
-        self.count += error.numel()
+        self.count += error.numel() if outside is None else int(error.numel() - outside.sum())
 
     def result(self) -> Worst:
         total = Worst()
@@ -68,6 +71,7 @@ class Tally:
 class _Run:
     function: Function
     dy: float | None
+    domain: tuple[float, float]
     other: Any
     ours: Tally
     theirs: Tally
@@ -93,12 +97,15 @@ def measure(
                 operands = (x,) if r.dy is None else (torch.full_like(x, r.dy), x)
                 widened = (wide,) if r.dy is None else (operands[0].double(), wide)
                 expected = table[r.function.name](*widened, *r.function.parameters)
+                outside = None
+                if r.dy is not None and r.domain != (-math.inf, math.inf):
+                    outside = (x < r.domain[0]) | (x > r.domain[1])
                 stream = torch.cuda.current_stream().cuda_stream if device == "cuda" else 0
                 call(library, r.function, "f32", x.numel(), [v.data_ptr() for v in operands], y.data_ptr(), stream)
-                r.ours.add(y, expected, operands)
+                r.ours.add(y, expected, operands, outside)
                 if r.other is not None:
                     try:
-                        r.theirs.add(r.other(*operands).detach(), expected, operands)
+                        r.theirs.add(r.other(*operands).detach(), expected, operands, outside)
                     except (RuntimeError, NotImplementedError):
                         r.other, r.theirs = None, Tally(torch, r.function.operands)
     return _merged(runs)
@@ -106,7 +113,9 @@ def measure(
 
 def _runs(torch: Any, f: Function) -> list[_Run]:
     gradients = (None,) if f.kind == "unary" else (1.0, float(torch.tensor(-math.e / 2, dtype=torch.float32)))
-    return [_Run(f, dy, peers.peer(torch, f), Tally(torch, f.operands), Tally(torch, f.operands)) for dy in gradients]
+    domain = (-math.inf, math.inf) if f.kind == "unary" else f.domain("f32")
+    other = peers.peer(torch, f)
+    return [_Run(f, dy, domain, other, Tally(torch, f.operands), Tally(torch, f.operands)) for dy in gradients]
 
 
 def _merged(runs: list[_Run]) -> dict[Function, Any]:

@@ -145,7 +145,7 @@ def _backward(torch: Any) -> Table:
 
     def logit(dy: Any, x: Any, eps: float = 0.0) -> Any:
         value = dy / (x * (1 - x))
-        return inside(value, (x >= eps) & (x <= 1 - eps)) if eps > 0 else value
+        return where((x < eps) | (x > 1 - eps), zero, value) if eps > 0 else value
 
     def softplus(dy: Any, x: Any, beta: float = 1.0, threshold: float = _INF) -> Any:
         return where(beta * x > threshold, dy, dy * torch.sigmoid(beta * x))

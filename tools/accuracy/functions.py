@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from tools.accuracy.ulp import Array
+from tools.accuracy.ulp import Array, below_one, largest, round_to, smallest
 
 _references = importlib.import_module("references")
 _tables = importlib.import_module("harness.launch")
@@ -23,6 +24,24 @@ PARAMETERS = {
     "powf": ((2.5,), (-0.3125,)),
     "powi": ((5,), (-3,)),
     "softplus": ((1.5, 20.0),),
+}
+# Where a gradient is asked for: an x that the function is defined at, or the arguments (of a dtype) of the y that it
+# can have. Beyond, the formulas of the table go on, but nobody needs their digits.
+_DOMAIN = {
+    "log": (0.0, math.inf), "log2": (0.0, math.inf), "log10": (0.0, math.inf), "log1p": (-1.0, math.inf),
+    "asin": (-1.0, 1.0), "acos": (-1.0, 1.0), "atanh": (-1.0, 1.0), "acosh": (1.0, math.inf), "logit": (0.0, 1.0),
+    "powf": (0.0, math.inf),
+}  # fmt: skip
+_ARGUMENTS: dict[str, Callable[[str], tuple[float, float]]] = {
+    "sqrt": lambda t: (0.0, largest(t)),
+    "rsqrt": lambda t: (largest(t), smallest(t)),
+    "cbrt": lambda t: (-largest(t), largest(t)),
+    "exp": lambda t: (-math.inf, math.log(largest(t))),
+    "exp2": lambda t: (-math.inf, math.log2(largest(t))),
+    "expm1": lambda t: (-math.inf, math.log(largest(t))),
+    "tanh": lambda t: (-math.inf, math.inf),
+    "sigmoid": lambda t: (-math.inf, math.inf),
+    "erfinv": lambda t: (-below_one(t), below_one(t)),
 }
 PAIRS = ("div", "pow", "atan2", "hypot", "floor_divide", "mod", "remainder")
 
@@ -50,6 +69,19 @@ class Function:
     def operands(self) -> tuple[str, ...]:
         saved = "y" if self.name in SAVES_OUTPUT else "x"
         return {"unary": ("x",), "backward": ("dy", saved), "binary": ("a", "b")}[self.kind]
+
+    def domain(self, dtype: str) -> tuple[float, float]:
+        """Least and greatest saved value of a gradient that is measured."""
+        if self.name not in SAVES_OUTPUT:
+            return _DOMAIN.get(self.name, (-math.inf, math.inf))
+        ends = _references.FORWARD[self.name](np.array(_ARGUMENTS[self.name](dtype)))
+        ends = np.clip(ends, -largest(dtype), largest(dtype)).astype(np.float64)
+        low, high = round_to(ends, dtype).tolist()
+        return low, high
+
+    def inside(self, saved: Array, dtype: str) -> Array:
+        low, high = self.domain(dtype)
+        return ((saved >= low) & (saved <= high)) | np.isnan(saved)
 
     def true(self, *operands: Array) -> Array:
         if self.kind == "binary":
@@ -89,8 +121,9 @@ def _mod(a: Array, b: Array) -> Array:
 
 
 def _floor_divide(a: Array, b: Array) -> Array:
-    """The quotient's wide rounding cannot reach an integer that the quotient of two f32 does not."""
-    return np.floor(a / b)
+    """Below 0 for a quotient that is no more than negative. Its wide rounding reaches no integer that it does not."""
+    tiny = np.isfinite(a) & np.isinf(b) & (a != 0) & (np.signbit(a) != np.signbit(b))
+    return np.where(tiny, -1, np.floor(a / b))
 
 
 _BINARY = {

@@ -34,6 +34,7 @@ def _operands(function: Function, dtype: str, quick: bool) -> list[tuple[Array, 
     bits = inputs.sample(dtype, quick)
     if function.kind == "unary":
         return [(bits,)]
+    bits = bits[function.inside(decode(bits, dtype), dtype)]
     return [(inputs.gradients(dtype, bits.size, random), bits) for random in (False, True)]
 
 

@@ -20,7 +20,7 @@ _TESTS = str(pathlib.Path(__file__).resolve().parents[2] / "tests")
 if _TESTS not in sys.path:
     sys.path.insert(0, _TESTS)
 _numerics = importlib.import_module("harness.numerics")
-decode, encode = _numerics.decode, _numerics.encode
+decode, encode, round_to = _numerics.decode, _numerics.encode, _numerics.round_to
 
 Array = np.ndarray[Any, Any]
 FAR = 64.0  # ulp from which on an infinity is special
@@ -39,6 +39,19 @@ FORMATS = {
     "f64": Format(53, -1074, 1024), "f32": Format(24, -149, 128),
     "f16": Format(11, -24, 16), "bf16": Format(8, -133, 128),
 }  # fmt: skip
+
+
+def largest(dtype: str) -> float:
+    f = FORMATS[dtype]
+    return 2.0 ** (f.end - 1) * (2 - 2.0 ** (1 - f.digits))
+
+
+def smallest(dtype: str) -> float:
+    return 2.0 ** FORMATS[dtype].least
+
+
+def below_one(dtype: str) -> float:
+    return 1 - 2.0 ** -FORMATS[dtype].digits
 
 
 @dataclasses.dataclass
