@@ -77,11 +77,11 @@ class Operand:
         return f"({', '.join(self.shape)}{',' if len(self.shape) == 1 else ''})"
 
 
-def check_view(operand: Operand, view: TensorRef, descriptor: Any, backend: str) -> None:
-    """Raise unless `view` can be passed for `operand`."""
+def check_view(operand: Operand, view: TensorRef, descriptor: Any, extents: tuple[int, ...], backend: str) -> None:
+    """Raise unless `view` can be passed for `operand`, whose extents these are."""
     name = operand.name
     _check_dtype(operand, view, operand.dtypes(descriptor))
-    _check_shape(operand, view, operand.extents(descriptor))
+    _check_shape(operand, view, extents)
     if view.device is not None and view.device != backend:
         raise InvalidProblemError(f"{name} is in {view.device} memory, the library is a {backend} library")
     if operand.output and view.readonly:
@@ -132,6 +132,8 @@ def check_reach(name: str, view: TensorRef) -> None:
 
 def _cells_are_distinct(view: TensorRef) -> bool:
     """Sufficient: taken by stride, each axis steps over everything that the smaller ones span."""
+    if view.is_dense:
+        return True
     span = 0
     for step, extent in sorted((abs(s), e) for s, e in zip(view.strides, view.shape) if e > 1):
         if step <= span:
@@ -142,17 +144,20 @@ def _cells_are_distinct(view: TensorRef) -> bool:
 
 def effective_strides(view: TensorRef, expected: Sequence[int]) -> tuple[int, ...]:
     """Strides of `view` broadcast to `expected`: 0 where an extent of 1 is repeated."""
+    if view.shape == expected:
+        return view.strides
     return tuple(0 if e == 1 and w != 1 else s for s, e, w in zip(view.strides, view.shape, expected))
 
 
 def check_overlaps(operands: Sequence[Operand], views: Views, may_coincide: Callable[[str, str, Views], bool]) -> None:
     """Outputs share no cell with another operand, except where they may be it and `may_coincide` agrees."""
-    present = [(operand, view) for operand in operands if (view := views[operand.name]) is not None and view.numel]
-    for i, (out, view) in enumerate(present):
+    given = [(operand, view) for operand in operands if (view := views[operand.name]) is not None and view.numel]
+    present = [(operand, view, *view.byte_range) for operand, view in given]
+    for i, (out, view, start, stop) in enumerate(present):
         if not out.output:
             continue
-        for other, second in present[:i] + [pair for pair in present[i + 1 :] if not pair[0].output]:
-            if not _ranges_meet(view, second):
+        for k, (other, second, low, high) in enumerate(present):
+            if start >= high or low >= stop or k == i or (k > i and other.output):
                 continue
             if other.name in out.may_be and may_coincide(out.name, other.name, views):
                 continue

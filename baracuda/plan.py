@@ -103,7 +103,7 @@ class Plan(abc.ABC):
     """
 
     __slots__ = (
-        "_guarantee", "_most_workspace", "_needs_workspace", "_problem", "descriptor", "library", "name",
+        "_guarantee", "_most_workspace", "_needs_workspace", "_problem", "_symbols", "descriptor", "library", "name",
         "workspace_size",
     )  # fmt: skip
 
@@ -129,6 +129,7 @@ class Plan(abc.ABC):
         self.library = library
         self.name = self._format("", "").rstrip("_")
         self._problem: tuple[Any, ...] | None = None
+        self._symbols: dict[tuple[str, str], tuple[str, Row]] = {}
         for operand in self.operands:
             product(operand.name, (*operand.extents(descriptor), descriptor.element.itemsize))
         row = self._row()
@@ -392,12 +393,19 @@ class Plan(abc.ABC):
                     raise InvalidProblemError(f"{operand.name} is None")
                 strides[operand.name] = contiguous_stride(extents)
                 continue
-            check_view(operand, view, self.descriptor, self.library.backend)
+            check_view(operand, view, self.descriptor, extents, self.library.backend)
             strides[operand.name] = effective_strides(view, extents)
         check_overlaps(self.operands, views, self.may_coincide)
         self.check(views)
-        op = self._format(self.descriptor.element.symbol, self.selector(views)) + self.variant(views)
-        return op, self.arguments(ops()[op].row, views, strides)
+        op, row = self._symbol(self.selector(views), self.variant(views))
+        return op, self.arguments(row, views, strides)
+
+    def _symbol(self, choice: str, variant: str) -> tuple[str, Row]:
+        found = self._symbols.get((choice, variant))
+        if found is None:
+            op = self._format(self.descriptor.element.symbol, choice) + variant
+            found = self._symbols[choice, variant] = op, ops()[op].row
+        return found
 
     def _workspace_view(self, workspace: object, args: Args) -> TensorRef | None:
         """The workspace as bytes on the right device, apart from the operands."""

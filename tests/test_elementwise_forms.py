@@ -38,6 +38,8 @@ def samples(dtype):
 
 def converted(value, source, target):
     """What the op table says of one value."""
+    if target is source:
+        return value
     if target is bk.bool_:
         return value != 0
     bounds = PACKED.get(target) or target.integer_range
@@ -91,7 +93,7 @@ def test_cast(source, target):
 @pytest.mark.parametrize("target", PLAIN, ids=str)
 @pytest.mark.parametrize("source", PLAIN, ids=str)
 def test_cast_strided(source, target):
-    x = np.arange(12).reshape(SHAPE) % (2 if bk.bool_ in (source, target) else 12)
+    x = np.arange(12).reshape(SHAPE) % (2 if bk.bool_ in (source, target) else 8)
     plan, x = select("Cast", SHAPE, target, element=source), x.astype(np.float32)
     for layouts in (("columns", "gaps"), ("backwards", "dense")):
         y = place(np.ones(SHAPE, np.float32), target, layouts[1])

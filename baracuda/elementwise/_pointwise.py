@@ -6,6 +6,7 @@ table has for the symbol: a plan says what an argument is, the table where it go
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar
@@ -140,8 +141,9 @@ class ParamPlan(PointwisePlan):
         return tuple([_parameter(f"params[{i}]", value, p.dtype) for i, (value, p) in enumerate(zip(given, wanted))])
 
 
-def _parameters_of(row: Row) -> list[Param]:
-    return [param for param in row.params if not param.direction and param.name not in _STRUCTURE]
+@functools.cache
+def _parameters_of(row: Row) -> tuple[Param, ...]:
+    return tuple(param for param in row.params if not param.direction and param.name not in _STRUCTURE)
 
 
 def _parameter(name: str, value: float | int, dtype: str) -> float | int:
