@@ -14,7 +14,7 @@
 namespace bk {
 
 template <class T>
-struct Pair {
+struct ElementPair {
     T first, second;
 };
 
@@ -62,7 +62,7 @@ BK_HD P to_nibbles(X first, X second) {
 
 template <class P, class U>
 struct UnpackPairFunctor {
-    BK_HD Pair<U> operator()(P x) const {
+    BK_HD ElementPair<U> operator()(P x) const {
         return {narrow<U>(convert<U>(low_nibble(x))), narrow<U>(convert<U>(high_nibble(x)))};
     }
 };
@@ -75,7 +75,7 @@ struct UnpackFunctor {
 
 template <class T, class P>
 struct PackPairFunctor {
-    BK_HD P operator()(Pair<T> x) const { return to_nibbles<P>(widen(x.first), widen(x.second)); }
+    BK_HD P operator()(ElementPair<T> x) const { return to_nibbles<P>(widen(x.first), widen(x.second)); }
 };
 
 template <class T, class P>
@@ -103,8 +103,9 @@ struct Unpack {
     Status check() const { return require_even(numel); }
     Status run(const P* x, U* y, const Launch& launch) const {
         const int64_t bytes = numel / 2;
-        if (is_aligned(y, sizeof(Pair<U>)))
-            return pointwise(launch, bytes, UnpackPairFunctor<P, U>{}, outputs(reinterpret_cast<Pair<U>*>(y)), inputs(x));
+        if (is_aligned(y, sizeof(ElementPair<U>)))
+            return pointwise(launch, bytes, UnpackPairFunctor<P, U>{}, outputs(reinterpret_cast<ElementPair<U>*>(y)),
+                             inputs(x));
         Layout<3> layout;
         layout.append(bytes, {2, 2, 1});
         return pointwise_strided(launch, layout, UnpackFunctor<P, U>{}, outputs(y, y + 1), inputs(x));
@@ -120,8 +121,9 @@ struct PackBits {
     Status check() const { return require_even(numel); }
     Status run(const T* x, P* y, const Launch& launch) const {
         const int64_t bytes = numel / 2;
-        if (is_aligned(x, sizeof(Pair<T>)))
-            return pointwise(launch, bytes, PackPairFunctor<T, P>{}, outputs(y), inputs(reinterpret_cast<const Pair<T>*>(x)));
+        if (is_aligned(x, sizeof(ElementPair<T>)))
+            return pointwise(launch, bytes, PackPairFunctor<T, P>{}, outputs(y),
+                             inputs(reinterpret_cast<const ElementPair<T>*>(x)));
         Layout<3> layout;
         layout.append(bytes, {1, 2, 2});
         return pointwise_strided(launch, layout, PackFunctor<T, P>{}, outputs(y), inputs(x, x + 1));

@@ -1,6 +1,7 @@
 // Functions of the representation of floats, and of the plane: copysign, nextafter, ldexp, atan2, hypot.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -74,10 +75,40 @@ BK_HD Direction<C> direction(Split<C> x, Split<C> y) {
     return {scale(x.mantissa, x.exponent - e), scale(y.mantissa, y.exponent - e), e};
 }
 
+// The angle of the point (b, a) in f32, within 2 units of the last place. The angle to the nearer axis is the arctangent of
+// a quotient t in [0, 1], t + t^3 P(t^2), P by a minimax fit to 2^-28.
+BK_HD float atan2_f32(float a, float b) {
+    const float x = math::fabs<float>(a), y = math::fabs<float>(b);
+    const bool steep = x > y;
+    const float larger = math::select(steep, x, y), smaller = math::select(steep, y, x);
+    const float quotient = math::select(smaller == INFINITY, 1.f, smaller / larger);
+    const float t = math::select(smaller == 0.f, 0.f, quotient);
+    const float s = t * t;
+    float p = -0x1.d62e0cp-10f;
+    p = math::fma(p, s, 0x1.65a54ep-7f);
+    p = math::fma(p, s, -0x1.fed062p-6f);
+    p = math::fma(p, s, 0x1.dac964p-5f);
+    p = math::fma(p, s, -0x1.58346cp-4f);
+    p = math::fma(p, s, 0x1.c099f2p-4f);
+    p = math::fma(p, s, -0x1.2421b4p-3f);
+    p = math::fma(p, s, 0x1.9991fep-3f);
+    p = math::fma(p, s, -0x1.55553ep-2f);
+    const float octant = math::fma(p * s, t, t);
+    const float quadrant = math::select(steep, 0x1.921fb6p0f - (octant + 0x1.777a5cp-25f), octant);  // pi / 2 in two parts
+    const bool left = math::copysign<float>(1.f, b) < 0.f;
+    const float half = math::select(left, 0x1.921fb6p1f - (quadrant + 0x1.777a5cp-24f), quadrant);
+    return math::select(math::isnan(a) | math::isnan(b), a + b, math::copysign<float>(half, a));
+}
+
 template <class T>
 struct Atan2 {
     using C = compute_t<T>;
-    BK_HD C operator()(C a, C b) const { return math::atan2<T>(a, b); }
+    BK_HD C operator()(C a, C b) const {
+        if constexpr (std::is_same_v<C, float>)
+            return atan2_f32(a, b);
+        else
+            return math::atan2<T>(a, b);
+    }
 };
 
 // da = b dy / (a^2 + b^2), db = -a dy / (a^2 + b^2); 0 at the origin.
