@@ -81,6 +81,15 @@ def measure(
     library: bk.Library, torch: Any, functions: list[Function], quick: bool, span: int = 1 << 32
 ) -> dict[Function, Any]:
     """Function -> (ours, PyTorch's or None). Gradients for dy = 1 on every value, and for another dy on each 64th."""
+    if library.backend == "cuda":
+        with torch.cuda.stream(torch.cuda.Stream()):
+            return _measure(library, torch, functions, quick, span, torch.cuda.current_stream().cuda_stream)
+    return _measure(library, torch, functions, quick, span, 0)
+
+
+def _measure(
+    library: bk.Library, torch: Any, functions: list[Function], quick: bool, span: int, stream: int
+) -> dict[Function, Any]:
     device = library.backend
     runs = [run for f in functions for run in _runs(torch, f)]
     forward, backward = true(torch)
@@ -100,7 +109,6 @@ def measure(
                 outside = None
                 if r.dy is not None and r.domain != (-math.inf, math.inf):
                     outside = (x < r.domain[0]) | (x > r.domain[1])
-                stream = torch.cuda.current_stream().cuda_stream if device == "cuda" else 0
                 call(library, r.function, "f32", x.numel(), [v.data_ptr() for v in operands], y.data_ptr(), stream)
                 r.ours.add(y, expected, operands, outside)
                 if r.other is not None:

@@ -1,0 +1,60 @@
+"""The references against themselves and against values from elsewhere: gradients are the slopes of the functions."""
+
+import numpy as np
+import pytest
+
+from references import BACKWARD, FORWARD, INTEGER, SAVES_OUTPUT
+
+PARAMETERS = {"powf": (2.5,), "powi": (-3,), "threshold": (0.3, 0.1)}
+INSIDE = {
+    "acosh": (1.01, 40), "asin": (-0.99, 0.99), "acos": (-0.99, 0.99), "atanh": (-0.99, 0.99),
+    "erfinv": (-0.999, 0.999),     "logit": (0.01, 0.99), "log": (0.01, 90), "log2": (0.01, 90), "log10": (0.01, 90), "log1p": (-0.99, 90),
+    "sqrt": (0.01, 90), "rsqrt": (0.01, 90), "cbrt": (0.01, 90), "powf": (0.1, 9), "powi": (0.1, 9),
+    "reciprocal": (0.1, 9), "lgamma": (-3.9, 30), "digamma": (-3.9, 30),
+}  # fmt: skip
+# Of the f64 argument, by mpmath with 60 digits.
+VALUES = [
+    ("digamma", 1.0, "-0.57721566490153286060651209008240243"),
+    ("digamma", 0.5, "-1.96351002602142347944097633299875556"),
+    ("lgamma", 0.5, "0.57236494292470008707171367567652935"),
+    ("lgamma", -0.5, "1.26551212348464539648838479711210187"),
+    ("erf", 1.0, "0.84270079294971486934122063508260925"),
+    ("erfc", 10.0, "2.08848758376254475700078629495778861e-45"),
+    ("erfinv", 0.5, "0.47693627620446987338141835364313056"),
+    ("gelu", -10.0, "-7.6198530241605260659733432515993083635e-23"),
+    ("silu", -700.0, "-6.9017735806318395996937610634946255736e-302"),
+    ("tanhshrink", 1e-5, "3.333333333200000818035935911174399805e-16"),
+    ("softplus", -40.0, "4.2483542552915889863049778436315821819e-18"),
+]
+
+
+@pytest.mark.parametrize("name", sorted(BACKWARD))
+def test_gradients_are_slopes(name):
+    """Central differences of step h: an error of h^2, and of the digits over h."""
+    rng = np.random.default_rng(5)
+    parameters = PARAMETERS.get(name, ())
+    x = rng.uniform(*INSIDE.get(name, (-8, 8)), 500).astype(np.longdouble)
+    h = np.longdouble(2) ** -20
+    slope = (FORWARD[name](x + h, *parameters) - FORWARD[name](x - h, *parameters)) / (2 * h)
+    saved = FORWARD[name](x, *parameters) if name in SAVES_OUTPUT else x
+    dy = rng.uniform(0.5, 2, 500)
+    dx = BACKWARD[name](dy, saved, *parameters)
+    far = np.abs(dx - dy * slope) > 1e-6 * (1 + np.abs(dx)) * (1 + np.abs(slope))
+    assert far.mean() < 0.01, f"at {x[far][:3]}: {dx[far][:3]}, slope {(dy * slope)[far][:3]}"  # jumps, poles
+
+
+@pytest.mark.parametrize(("name", "x", "value"), VALUES)
+def test_known_values(name, x, value):
+    got, wanted = FORWARD[name](np.float64(x)), np.longdouble(value)
+    assert abs(got - wanted) <= 2 * np.finfo(np.longdouble).eps * abs(wanted), f"{got!r}, expected {wanted!r}"
+
+
+def test_integers():
+    x = np.array([0, 1, -1, 5, -128, 127], np.int8)
+    expected = {
+        "neg": [0, -1, 1, -5, -128, -127], "abs": [0, 1, 1, 5, -128, 127], "sign": [0, 1, -1, 1, -1, 1],
+        "square": [0, 1, 1, 25, 0, 1], "cube": [0, 1, -1, 125, 0, 127], "bitwise_not": [-1, -2, 0, -6, 127, -128],
+        "popcount": [0, 1, 8, 2, 1, 7], "clz": [8, 7, 0, 5, 0, 1], "ctz": [8, 0, 0, 0, 7, 0],
+    }  # fmt: skip
+    for name, values in expected.items():
+        np.testing.assert_array_equal(INTEGER[name](x, "i8"), np.array(values, np.int8), name)
