@@ -14,27 +14,37 @@
 
 namespace bk::op {
 
-// e^-z with z = |x|, or a bound beyond which e^-z is 0, so that z e^-z has its limit.
+// e = e^-z with z = |x|, or a bound beyond which e^-z is 0, so that z e^-z has its limit.
 template <class T>
 struct Decay {
     using C = compute_t<T>;
     C z;
-    C e;
-    C scale;
+    ScaledExp<T> e;
 
     static BK_HD Decay of(C x) {
-        const C z = math::min(C(std::is_same_v<C, double> ? 1000 : 200), math::fabs<T>(x));
-        const ScaledExp<C> e = scaled_exp<T>(-z);
-        return Decay{z, e.value, e.scale};
+        const C z = math::min(C(std::is_same_v<C, double> ? 1200 : 200), math::fabs<T>(x));
+        return Decay{z, scaled_exp<T>(-z)};
     }
 };
+
+// 1 / (1 + e) or, for a negative argument, e / (1 + e), but for the scale.
+template <class T>
+BK_HD compute_t<T> logistic(bool negative, Pair<T> e) {
+    const auto one = single<T>(compute_t<T>(1));
+    return quotient<T>(select<T>(negative, e, one), sum<T>(one, e));
+}
+
+template <class T>
+BK_HD compute_t<T> scale_if(bool condition, compute_t<T> scale) {
+    return math::select(condition, scale, compute_t<T>(1));
+}
 
 template <class T>
 struct Sigmoid {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
-        const C e = math::exp<T>(-math::fabs<T>(x));
-        return quotient<T>(math::select(x < C(0), e, C(1)), C(1) + e);
+        const ScaledExp<T> e = scaled_exp<T>(-math::fabs<T>(x));
+        return logistic<T>(x < C(0), e.value) * scale_if<T>(x < C(0), e.scale);
     }
 };
 
@@ -51,19 +61,18 @@ struct Silu {
     BK_HD C operator()(C x) const {
         const auto d = Decay<T>::of(x);
         const bool negative = x < C(0);
-        return quotient<T>(math::select(negative, -d.z * d.e, x), C(1) + d.e) * math::select(negative, d.scale, C(1));
+        return math::select(negative, -d.z, x) * logistic<T>(negative, d.e.value) * scale_if<T>(negative, d.e.scale);
     }
 };
 
 // silu'(-z) = e (1 + e - z) / (1 + e)^2, silu'(z) = (1 + e + z e) / (1 + e)^2.
 template <class T>
-BK_HD ScaledExp<compute_t<T>> silu_derivative(compute_t<T> x) {
+BK_HD compute_t<T> silu_slope(bool negative, const Decay<T>& d) {
     using C = compute_t<T>;
-    const auto d = Decay<T>::of(x);
-    const bool negative = x < C(0);
-    C difference = (C(1) - d.z) + d.e;
+    const Pair<T> e = d.e.value;
+    C difference = (C(1) - d.z) + e.high;
     if constexpr (!std::is_same_v<T, bf16>) {
-        constexpr Split<C> root = split<C>(1.2784645427610737, 1.0946994183093437e-16);
+        constexpr Pair<T> root = constant<T>(1.2784645427610737, 1.0946994183093437e-16);
         const C t = (root.high - d.z) + root.low;
         C near;
         if constexpr (std::is_same_v<C, double>)
@@ -76,30 +85,45 @@ BK_HD ScaledExp<compute_t<T>> silu_derivative(compute_t<T> x) {
                                   0.00038743155969);
         difference = math::select(math::fabs<T>(t) < C(0.25), near, difference);
     }
-    const C one = C(1) + d.e;
-    const C n = math::select(negative, d.e * difference, math::fma(d.z, d.e, one));
-    return ScaledExp<C>{quotient<T>(n, one * one), math::select(negative, d.scale, C(1))};
+    const Pair<T> one = sum<T>(single<T>(C(1)), e);
+    const Pair<T> below = product<T>(single<T>(difference), e);
+    return quotient<T>(select<T>(negative, below, sum<T>(one, product<T>(single<T>(d.z), e))), product<T>(one, one));
 }
 
 template <class T>
 struct SiluBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
-        const auto d = silu_derivative<T>(x);
-        return d.value * dy * d.scale;
+        const auto d = Decay<T>::of(x);
+        return silu_slope<T>(x < C(0), d) * dy * scale_if<T>(x < C(0), d.e.scale);
     }
 };
 
 // With w = e^x, tanh(ln(1 + w)) = w (w + 2) / (w (w + 2) + 2) = (1 + 2 e) / (1 + 2 e + 2 e^2) with e = 1 / w.
+template <class T>
+struct MishFraction {
+    Pair<T> n;
+    Pair<T> d;
+
+    static BK_HD MishFraction of(bool negative, Pair<T> e) {
+        using C = compute_t<T>;
+        const Pair<T> two = single<T>(C(2));
+        const Pair<T> double_e = Pair<T>{C(2) * e.high, C(2) * e.low};
+        const Pair<T> n = select<T>(negative, product<T>(e, sum<T>(two, e)), sum<T>(single<T>(C(1)), double_e));
+        // The larger first: n >= 1 and 2 e^2 <= n for positive arguments; n <= 3 and 2, of one exponent, for negative ones.
+        const Pair<T> square = product<T>(double_e, e);
+        return MishFraction{n, sum<T>(select<T>(negative, two, n), select<T>(negative, n, square))};
+    }
+};
+
 template <class T>
 struct Mish {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const auto d = Decay<T>::of(x);
         const bool negative = x < C(0);
-        const C n = math::select(negative, d.e * (d.e + C(2)), math::fma(C(2), d.e, C(1)));
-        const C rest = math::select(negative, C(2), C(2) * d.e * d.e);
-        return math::select(negative, -d.z, x) * quotient<T>(n, n + rest) * math::select(negative, d.scale, C(1));
+        const auto fraction = MishFraction<T>::of(negative, d.e.value);
+        return math::select(negative, -d.z, x) * quotient<T>(fraction.n, fraction.d) * scale_if<T>(negative, d.e.scale);
     }
 };
 
@@ -109,12 +133,12 @@ struct MishBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const auto d = Decay<T>::of(x);
-        const C e = d.e;
+        const Pair<T> e = d.e.value;
         const bool negative = x < C(0);
-        // ((w + 2) (w^2 + 2 w + 2) - 4 z (w + 1)) for x < 0
-        C difference = math::fma(C(4) * (C(1) - d.z), C(1) + e, e * polynomial(e, 2, 4, 1));
+        // (w + 2) (w^2 + 2 w + 2) - 4 z (w + 1) for x < 0
+        C difference = math::fma(C(4) * (C(1) - d.z), C(1) + e.high, e.high * polynomial(e.high, 2, 4, 1));
         if constexpr (!std::is_same_v<T, bf16>) {
-            constexpr Split<C> root = split<C>(1.1924312145154952, 4.8484829848031044e-17);
+            constexpr Pair<T> root = constant<T>(1.1924312145154952, 4.8484829848031044e-17);
             const C t = (root.high - d.z) + root.low;
             C near;
             if constexpr (std::is_same_v<C, double>)
@@ -128,11 +152,11 @@ struct MishBackward {
                                       0.023457974592);
             difference = math::select(math::fabs<T>(t) < C(0.25), near, difference);
         }
-        const C n = math::select(negative, e * (e + C(2)), math::fma(C(2), e, C(1)));
-        const C whole = n + math::select(negative, C(2), C(2) * e * e);
-        const C product = math::fma(C(4) * d.z * e, e * (C(1) + e), n * whole);
-        const C slope = quotient<T>(math::select(negative, e * difference, product), whole * whole);
-        return slope * dy * math::select(negative, d.scale, C(1));
+        const auto fraction = MishFraction<T>::of(negative, e);
+        const C above = C(4) * d.z * (e.high * e.high * (C(1) + e.high));
+        const Pair<T> n = select<T>(negative, product<T>(single<T>(difference), e),
+                                    sum<T>(product<T>(fraction.n, fraction.d), single<T>(above)));
+        return quotient<T>(n, product<T>(fraction.d, fraction.d)) * dy * scale_if<T>(negative, d.e.scale);
     }
 };
 
@@ -141,17 +165,17 @@ template <class T>
 struct TanhDecay {
     using C = compute_t<T>;
     C z;
-    C e;
-    C scale;
+    ScaledExp<T> e;
 
     static BK_HD TanhDecay of(C x) {
-        constexpr Split<C> c1 = split<C>(1.5957691216057308, -9.96930880911092e-17);
-        constexpr Split<C> c3 = split<C>(0.07135481627260025, -6.175149918155315e-19);
+        constexpr Pair<T> c1 = constant<T>(1.5957691216057308, -9.96930880911092e-17);
+        constexpr Pair<T> c3 = constant<T>(0.07135481627260025, -6.175149918155315e-19);
         const C z = math::min(C(std::is_same_v<C, double> ? 24 : 12), math::fabs<T>(x));
         const C square = z * z;
         if constexpr (math::kIsHalf<T>) {
             // Both constants times log2 e.
-            return TanhDecay{z, math::exp2<T>(z * math::fma(square, C(-0.1029432396), C(-2.302208199))), C(1)};
+            const C e = math::exp2<T>(z * math::fma(square, C(-0.1029432396), C(-2.302208199)));
+            return TanhDecay{z, {single<T>(e), C(1)}};
         } else {
             // v in two parts: c3 z^2 = m, c1 + m = p, z p = v, each with its rounding error.
             const C m = c3.high * square;
@@ -161,8 +185,7 @@ struct TanhDecay {
             const C p_rest = ((c1.high - (p - p_m)) + (m - p_m)) + (m_rest + c1.low);
             const C v = z * p;
             const C v_rest = math::fma(z, p_rest, math::fma(z, p, -v));
-            const ScaledExp<C> e = scaled_exp<T>(-v);
-            return TanhDecay{z, math::fma(-v_rest, e.value, e.value), e.scale};
+            return TanhDecay{z, scaled_exp<T>(-v, -v_rest)};
         }
     }
 };
@@ -173,7 +196,7 @@ struct GeluTanh {
     BK_HD C operator()(C x) const {
         const auto d = TanhDecay<T>::of(x);
         const bool negative = x < C(0);
-        return quotient<T>(math::select(negative, -d.z * d.e, x), C(1) + d.e) * math::select(negative, d.scale, C(1));
+        return math::select(negative, -d.z, x) * logistic<T>(negative, d.e.value) * scale_if<T>(negative, d.e.scale);
     }
 };
 
@@ -184,11 +207,12 @@ struct GeluTanhBackward {
     BK_HD C operator()(C dy, C x) const {
         const auto d = TanhDecay<T>::of(x);
         const bool negative = x < C(0);
-        const C one = C(1) + d.e;
+        const Pair<T> e = d.e.value;
+        const Pair<T> one = sum<T>(single<T>(C(1)), e);
         const C slope = d.z * math::fma(d.z * d.z, C(0.21406444881780073), C(1.5957691216057308));
-        C difference = one - slope;
+        C difference = one.high - slope;
         if constexpr (!std::is_same_v<T, bf16>) {
-            constexpr Split<C> root = split<C>(0.7524614220710163, -3.635560509207687e-17);
+            constexpr Pair<T> root = constant<T>(0.7524614220710163, -3.635560509207687e-17);
             const C t = (d.z - root.high) - root.low;
             C near;
             if constexpr (std::is_same_v<C, double>)
@@ -201,8 +225,9 @@ struct GeluTanhBackward {
                                       0.011445054429);
             difference = math::select(math::fabs<T>(t) < C(0.25), near, difference);
         }
-        const C n = math::select(negative, d.e * difference, math::fma(slope, d.e, one));
-        return quotient<T>(n, one * one) * dy * math::select(negative, d.scale, C(1));
+        const Pair<T> below = product<T>(single<T>(difference), e);
+        const Pair<T> n = select<T>(negative, below, sum<T>(one, product<T>(single<T>(slope), e)));
+        return quotient<T>(n, product<T>(one, one)) * dy * scale_if<T>(negative, d.e.scale);
     }
 };
 
@@ -238,17 +263,15 @@ template <class T>
 struct ProductDecay {
     using C = compute_t<T>;
     C product;
-    C e;
-    C scale;
+    ScaledExp<T> e;
 
     static BK_HD ProductDecay of(C p0, C x) {
         const C product = p0 * x;
-        const ScaledExp<C> e = scaled_exp<T>(-math::fabs<T>(product));
         if constexpr (math::kIsHalf<T>) {
-            return ProductDecay{product, e.value, e.scale};
+            return ProductDecay{product, scaled_exp<T>(-math::fabs<T>(product))};
         } else {
-            const C rest = math::select(e.value > C(0), math::fma(p0, x, -product), C(0));
-            return ProductDecay{product, math::fma(math::select(product < C(0), rest, -rest), e.value, e.value), e.scale};
+            const C rest = math::select(math::fabs<T>(product) < C(2000), math::fma(p0, x, -product), C(0));
+            return ProductDecay{product, scaled_exp<T>(-math::fabs<T>(product), math::select(product < C(0), rest, -rest))};
         }
     }
 };
@@ -261,7 +284,7 @@ struct Softplus {
     C p1 = C(INFINITY);
     BK_HD C operator()(C x) const {
         const auto d = ProductDecay<T>::of(p0, x);
-        const C log = log1p_of_fraction<T>(d.e) * d.scale / p0;
+        const C log = log1p_of_fraction<T>(d.e.value) * d.e.scale / p0;
         const C y = math::select(d.product > C(0), x + log, log);
         return math::select(d.product > p1, x, y);
     }
@@ -276,8 +299,7 @@ struct SoftplusBackward {
     BK_HD C operator()(C dy, C x) const {
         const auto d = ProductDecay<T>::of(p0, x);
         const bool negative = d.product < C(0);
-        const C slope = quotient<T>(math::select(negative, d.e, C(1)), C(1) + d.e);
-        const C dx = slope * dy * math::select(negative, d.scale, C(1));
+        const C dx = logistic<T>(negative, d.e.value) * dy * scale_if<T>(negative, d.e.scale);
         return math::select(d.product > p1, dy, dx);
     }
 };
@@ -288,7 +310,7 @@ struct Softsign {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const C z = math::min(C(0x1p100), math::fabs<T>(x));
-        return math::copysign<T>(quotient<T>(z, C(1) + z), x);
+        return math::copysign<T>(quotient<T>(single<T>(z), Pair<T>{C(1) + z, C(0)}), x);
     }
 };
 
@@ -309,24 +331,27 @@ struct Tanhshrink {
     BK_HD C operator()(C x) const {
         const C z = math::fabs<T>(x);
         const bool small = z < C(1);
-        const C s = z * z;
-        C p;
+        const Pair<T> square = product<T>(single<T>(z), single<T>(z));
+        const C s = square.high;
+        Pair<T> p;
         C q;
         if constexpr (math::kIsHalf<T>) {
-            p = polynomial(s, 0.333332728, 0.00149991607);
-            q = polynomial(s, 1, 0.404462369);
+            p = single<T>(polynomial(s, 0.333332728, 0.00149991607));
+            q = C(0.404462369);
         } else if constexpr (std::is_same_v<T, float>) {
-            p = polynomial(s, 0.33333333267, 0.014708446403);
-            q = polynomial(s, 1, 0.44412526944, 0.015745736675);
+            p = sum<T>(constant<T>(0.33333333267, 0), single<T>(s * C(0.014708446403)));
+            q = polynomial(s, 0.44412526944, 0.015745736675);
         } else {
-            p = polynomial(s, 0.3333333333333333333, 0.02351312917755657879, 0.0003724816747014114394, 1.267146483130534078e-6);
-            q = polynomial(s, 1, 0.4705393875326697359, 0.02742843813241023453, 0.0004010747955896185187,
-                           1.295807647897548724e-6);
+            p = sum<T>(constant<T>(1.0 / 3.0, 1.0 / 3.0 * 0x1p-54),
+                       single<T>(s * polynomial(s, 0.02351312917755657879, 0.0003724816747014114394, 1.267146483130534078e-6)));
+            q = polynomial(s, 0.4705393875326697359, 0.02742843813241023453, 0.0004010747955896185187, 1.295807647897548724e-6);
         }
-        const C e = math::exp<T>(C(-2) * z);
-        const C n = math::select(small, z * (s * p), C(2) * e);
-        const C y = math::select(small, C(0), z - C(1)) + quotient<T>(n, math::select(small, q, C(1) + e));
-        return math::copysign<T>(y, x);
+        const Pair<T> one = single<T>(C(1));
+        const ScaledExp<T> e = scaled_exp<T>(C(-2) * z);
+        const Pair<T> n =
+            select<T>(small, product<T>(product<T>(single<T>(z), square), p), Pair<T>{C(2) * e.value.high, C(2) * e.value.low});
+        const C fraction = quotient<T>(n, sum<T>(one, select<T>(small, single<T>(s * q), e.value)));
+        return math::copysign<T>(math::select(small, fraction, (z - C(1)) + fraction * e.scale), x);
     }
 };
 
@@ -346,7 +371,11 @@ struct Selu {
     using C = compute_t<T>;
     C p0 = C(1.6732632423543772);
     C p1 = C(1.0507009873554805);
-    BK_HD C operator()(C x) const { return p1 * math::select(x > C(0), x, p0 * math::expm1<T>(math::min(C(0), x))); }
+    BK_HD C operator()(C x) const {
+        const C m = expm1_of_negative<T>(math::min(C(0), x));
+        const Pair<T> factor = product<T>(single<T>(p0), single<T>(p1));
+        return math::select(x >= C(0), p1 * x, math::fma(factor.high, m, factor.low * m));
+    }
 };
 
 // p1 (dy for x > 0, else p0 e^x dy)
@@ -356,8 +385,8 @@ struct SeluBackward {
     C p0 = C(1.6732632423543772);
     C p1 = C(1.0507009873554805);
     BK_HD C operator()(C dy, C x) const {
-        const ScaledExp<C> e = scaled_exp<T>(math::min(C(0), x));
-        return math::select(x > C(0), p1 * dy, p1 * (p0 * (e.value * dy)) * e.scale);
+        const ScaledExp<T> e = scaled_exp<T>(math::min(C(0), x));
+        return math::select(x > C(0), p1 * dy, p1 * p0 * (e.value.high * dy) * e.scale);
     }
 };
 
@@ -366,7 +395,7 @@ template <class T>
 struct Elu {
     using C = compute_t<T>;
     C p0 = C(1);
-    BK_HD C operator()(C x) const { return math::select(x > C(0), x, p0 * math::expm1<T>(math::min(C(0), x))); }
+    BK_HD C operator()(C x) const { return math::select(x >= C(0), x, p0 * expm1_of_negative<T>(math::min(C(0), x))); }
 };
 
 // dy for x > 0, else p0 e^x dy
@@ -375,8 +404,8 @@ struct EluBackward {
     using C = compute_t<T>;
     C p0 = C(1);
     BK_HD C operator()(C dy, C x) const {
-        const ScaledExp<C> e = scaled_exp<T>(math::min(C(0), x));
-        return math::select(x > C(0), dy, p0 * (e.value * dy) * e.scale);
+        const ScaledExp<T> e = scaled_exp<T>(math::min(C(0), x));
+        return math::select(x > C(0), dy, p0 * (e.value.high * dy) * e.scale);
     }
 };
 

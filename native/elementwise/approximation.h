@@ -1,5 +1,8 @@
 // Building blocks of the functors that approximate a function themselves. All coefficients of this family were computed for
-// it: minimax fits of the relative error by the Remez exchange in 40 digits, rounded.
+// it: minimax fits by the Remez exchange in 40 digits, rounded.
+//
+// f32 and f64 carry the rounding errors of the steps that matter in pairs of numbers; the 16-bit types, computed in f32, do
+// not need that, and all of it falls away.
 #pragma once
 
 #include <type_traits>
@@ -20,52 +23,143 @@ BK_HD C polynomial(C x, double c0, double c1, Rest... rest) {
     return math::fma(x, polynomial(x, c1, rest...), C(c0));
 }
 
-// n / d for d in [2^-126, 2^126].
+// high + low, low being at most about a rounding error of high; 0 for the 16-bit types.
 template <class T>
-BK_HD compute_t<T> quotient(compute_t<T> n, compute_t<T> d) {
-    if constexpr (math::kIsHalf<T>)
-        return n * math::reciprocal<T>(d);
-    else
-        return n / d;
-}
-
-// A constant in two parts; the argument is its rounding to double and what that leaves.
-template <class C>
-struct Split {
-    C high;
-    C low;
+struct Pair {
+    compute_t<T> high;
+    compute_t<T> low;
 };
 
-template <class C>
-BK_HD constexpr Split<C> split(double high, double low) {
+// A constant; the arguments are its rounding to double and what that leaves.
+template <class T>
+BK_HD constexpr Pair<T> constant(double high, double low) {
+    using C = compute_t<T>;
     if constexpr (std::is_same_v<C, double>) {
-        return Split<C>{high, low};
+        return Pair<T>{high, low};
     } else {
         const C rounded = static_cast<C>(high);
-        return Split<C>{rounded, static_cast<C>((high - static_cast<double>(rounded)) + low)};
+        return Pair<T>{rounded, static_cast<C>((high - static_cast<double>(rounded)) + low)};
     }
 }
 
-// e^x = value scale. The value is normal wherever e^x is above the smallest subnormal number, so that a product loses no
-// bits if the scale comes last; 1 + value is 1 + e^x, rounded.
+template <class T>
+BK_HD Pair<T> select(bool condition, Pair<T> a, Pair<T> b) {
+    return Pair<T>{math::select(condition, a.high, b.high), math::select(condition, a.low, b.low)};
+}
+
+// a + b for |a| >= |b|.
+template <class T>
+BK_HD Pair<T> sum(Pair<T> a, Pair<T> b) {
+    using C = compute_t<T>;
+    const C high = a.high + b.high;
+    if constexpr (math::kIsHalf<T>)
+        return Pair<T>{high, C(0)};
+    else
+        return Pair<T>{high, (b.high - (high - a.high)) + (a.low + b.low)};
+}
+
+template <class T>
+BK_HD Pair<T> product(Pair<T> a, Pair<T> b) {
+    using C = compute_t<T>;
+    const C high = a.high * b.high;
+    if constexpr (math::kIsHalf<T>)
+        return Pair<T>{high, C(0)};
+    else
+        return Pair<T>{high, math::fma(a.high, b.low, math::fma(a.low, b.high, math::fma(a.high, b.high, -high)))};
+}
+
+template <class T>
+BK_HD Pair<T> single(compute_t<T> x) {
+    return Pair<T>{x, compute_t<T>(0)};
+}
+
+// n / d for finite n and d within [2^-126, 2^126].
+template <class T>
+BK_HD compute_t<T> quotient(Pair<T> n, Pair<T> d) {
+    using C = compute_t<T>;
+    const C reciprocal = math::reciprocal<T>(d.high);
+    const C q = n.high * reciprocal;
+    if constexpr (math::kIsHalf<T>)
+        return q;
+    else
+        return math::fma(math::fma(-q, d.high, n.high) + math::fma(-q, d.low, n.low), reciprocal, q);
+}
+
+// 2^n for an integer n for which that is normal.
 template <class C>
-struct ScaledExp {
-    C value;
-    C scale;
+BK_HD C power_of_two(C n) {
+    // Added, the number leaves n and the exponent's bias in the low bits.
+    if constexpr (std::is_same_v<C, double>)
+        return bit_cast<double>(bit_cast<uint64_t>(n + (0x1.8p52 + 1023)) << 52);
+    else
+        return bit_cast<float>(bit_cast<uint32_t>(n + (0x1.8p23f + 127)) << 23);
+}
+
+// e^x = (1 + t) 2^n with |x - n ln 2| <= ln(2) / 2.
+template <class C>
+struct ReducedExp {
+    C t;
+    C n;
 };
 
-// For x <= 0. The 16-bit types' numbers are coarser than the subnormal numbers of f32: no scale.
+template <class C>
+BK_HD ReducedExp<C> reduced_exp(C x) {
+    // ln 2 in two parts, the product by the first is exact; added, the shift leaves the nearest integer.
+    if constexpr (std::is_same_v<C, double>) {
+        const C n = math::fma(x, 1.4426950408889634, 0x1.8p52) - 0x1.8p52;
+        const C r = math::fma(-n, 7.371002565167799e-13, math::fma(-n, 0x1.62e42fefa2p-1, x));
+        const C q =
+            polynomial(r, 0.4999999999999999997, 0.1666666666666668391, 0.04166666666666672449, 0.008333333333316684824,
+                       0.001388888888885841084, 0.0001984126989719417510, 0.00002480158737380625637, 2.755723409986385048e-6,
+                       2.755723331380439453e-7, 2.511228817972077257e-8, 2.092695384472497564e-9);
+        return ReducedExp<C>{math::fma(r * r, q, r), n};
+    } else {
+        const C n = math::fma(x, 1.44269504f, 0x1.8p23f) - 0x1.8p23f;
+        const C r = math::fma(-n, 1.4286068203e-6f, math::fma(-n, 0x1.62e4p-1f, x));
+        const C q = polynomial(r, 0.50000000954, 0.16666518605, 0.041666205164, 0.0083689176722, 0.0013950534059);
+        return ReducedExp<C>{math::fma(r * r, q, r), n};
+    }
+}
+
+// e^x = value scale. The value is normal, so that a product loses no bits if the scale comes last; 1 + value is 1 + e^x,
+// rounded.
 template <class T>
-BK_HD ScaledExp<compute_t<T>> scaled_exp(compute_t<T> x) {
+struct ScaledExp {
+    Pair<T> value;
+    compute_t<T> scale;
+};
+
+// e^(x + rest) for x <= 0; 0 below any subnormal number. The 16-bit types' numbers are coarser than the subnormal numbers of
+// f32: no scale.
+template <class T>
+BK_HD ScaledExp<T> scaled_exp(compute_t<T> x, compute_t<T> rest = 0) {
     using C = compute_t<T>;
     if constexpr (math::kIsHalf<T>) {
-        return ScaledExp<C>{math::exp<T>(x), C(1)};
+        return ScaledExp<T>{single<T>(math::exp<T>(x)), C(1)};
     } else {
-        // The sum is exact.
-        constexpr bool kWide = std::is_same_v<C, double>;
-        const bool deep = x < C(kWide ? -512 : -64);
-        const C scale = C(kWide ? 1.603810890548638e-28 : 1.2664165549094176e-14);  // e^-64, e^-32
-        return ScaledExp<C>{math::exp<T>(math::select(deep, x + C(kWide ? 64 : 32), x)), math::select(deep, scale, C(1))};
+        constexpr C kLeast = std::is_same_v<C, double> ? -1060 : -131;
+        constexpr C kDeep = std::is_same_v<C, double> ? -512 : -64;
+        const ReducedExp<C> e = reduced_exp(math::max(kLeast, x));
+        const C n = math::max(kDeep, e.n);
+        const C power = power_of_two(n);
+        Pair<T> value = sum<T>(single<T>(C(1)), single<T>(e.t));
+        value.low = math::fma(value.high, rest, value.low);
+        const C scale = power_of_two(e.n - n);
+        return ScaledExp<T>{{value.high * power, value.low * power}, math::select(x < kLeast, C(0), scale)};
+    }
+}
+
+// e^x - 1 for x <= 0.
+template <class T>
+BK_HD compute_t<T> expm1_of_negative(compute_t<T> x) {
+    using C = compute_t<T>;
+    if constexpr (math::kIsHalf<T>) {
+        const C series = math::fma(x * x, polynomial(x, 0.50000000954, 0.16666518605, 0.041666205164, 0.0083689176722), x);
+        return math::select(x > C(-0.25), series, math::exp<T>(x) - C(1));
+    } else {
+        const ReducedExp<C> e = reduced_exp(math::max(C(-64), x));
+        const C power = power_of_two(e.n);
+        return math::fma(power, e.t, power - C(1));
     }
 }
 
@@ -84,15 +178,15 @@ BK_HD compute_t<T> artanh_series(compute_t<T> z) {
 
 // ln(1 + e) for e in [0, 1]: 2 artanh(s) with s = e / (2 + e), so arranged that e is added last, as 2 s = e - s e.
 template <class T>
-BK_HD compute_t<T> log1p_of_fraction(compute_t<T> e) {
+BK_HD compute_t<T> log1p_of_fraction(Pair<T> e) {
     using C = compute_t<T>;
     if constexpr (math::kIsHalf<T>) {
-        return e * polynomial(e, 0.999999806, -0.499974048, 0.332754700, -0.244954150, 0.177451323, -0.107680442, 0.0440888981,
-                              -0.00853904224);
+        return e.high * polynomial(e.high, 0.999999806, -0.499974048, 0.332754700, -0.244954150, 0.177451323, -0.107680442,
+                                   0.0440888981, -0.00853904224);
     } else {
-        const C s = e / (C(2) + e);
-        const C half_square = C(0.5) * e * e;
-        return e - (half_square - s * (half_square + artanh_series<T>(s * s)));
+        const C s = quotient<T>(e, single<T>(C(2) + e.high));
+        const C half_square = C(0.5) * e.high * e.high;
+        return e.high - ((half_square - s * (half_square + artanh_series<T>(s * s))) - math::fma(-s, C(2) * e.low, e.low));
     }
 }
 

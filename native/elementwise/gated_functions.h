@@ -21,12 +21,11 @@ template <class T>
 struct GluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
-        const ScaledExp<C> e = scaled_exp<T>(-math::fabs<T>(b));
+        const ScaledExp<T> e = scaled_exp<T>(-math::fabs<T>(b));
         const bool negative = b < C(0);
-        const C one = C(1) + e.value;
-        const C s = quotient<T>(math::select(negative, e.value, C(1)), one);
-        const C slope = quotient<T>(e.value, one * one);
-        return pack(s * dy * math::select(negative, e.scale, C(1)), slope * a * dy * e.scale);
+        const Pair<T> one = sum<T>(single<T>(C(1)), e.value);
+        const C slope = quotient<T>(e.value, product<T>(one, one));
+        return pack(logistic<T>(negative, e.value) * dy * scale_if<T>(negative, e.scale), slope * a * dy * e.scale);
     }
 };
 
@@ -54,8 +53,11 @@ template <class T>
 struct SwigluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
-        const auto d = silu_derivative<T>(b);
-        return pack(Silu<T>{}(b)*dy, d.value * a * dy * d.scale);
+        const auto d = Decay<T>::of(b);
+        const bool negative = b < C(0);
+        const C scale = scale_if<T>(negative, d.e.scale);
+        return pack(math::select(negative, -d.z, b) * logistic<T>(negative, d.e.value) * dy * scale,
+                    silu_slope<T>(negative, d) * a * dy * scale);
     }
 };
 
@@ -70,13 +72,12 @@ struct GegluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
         const auto tail = NormalTail<T>::of(b);
-        const ScaledExp<C> e = tail.density();
+        const ScaledExp<T> e = tail.density();
         const bool negative = b < C(0);
-        const C shared = quotient<T>(e.value, tail.q());
-        const C g = tail.m() * shared;
+        const C g = quotient<T>(product<T>(tail.m(), e.value), tail.q());
         const C slope = math::select(negative, g, C(1) - g);
-        return pack(gelu_of_tail(b, tail.z * tail.p() * shared * e.scale) * dy,
-                    slope * a * dy * math::select(negative, e.scale, C(1)));
+        const auto n = product<T>(product<T>(single<T>(tail.z), tail.p()), e.value);
+        return pack(gelu_of_tail(b, quotient<T>(n, tail.q()) * e.scale) * dy, slope * a * dy * scale_if<T>(negative, e.scale));
     }
 };
 
