@@ -53,7 +53,7 @@ class Tally:
         largest, k = error.max(0)
         first = special.to(torch.uint8).argmax()
         gather = [torch.stack([v[i].double() for v in (*operands, got, wanted)]) for i in (k, first)]
-        self.parts.append((largest, error.sum(), special.sum(), *gather))
+        self.parts.append((largest, error.clamp_(max=FAR).sum(), special.sum(), *gather))
         self.count += error.numel() if outside is None else int(error.numel() - outside.sum())
 
     def result(self) -> Worst:

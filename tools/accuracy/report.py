@@ -32,7 +32,7 @@ f16 and bf16: all 65,536 arguments. f32: all 2^32 on the GPU, dense samples on t
 references in 80-bit floats (`tests/references`). Gradients are taken for dy = 1 and for other dy. "special" counts NaN
 or infinity where the true value has none, and the reverse. Beside a zero at an irrational argument (digamma, lgamma,
 gradients of gelu, silu, mish) no formula in the working precision keeps its relative error; such rows show what is lost
-there.
+there. The mean takes an error of more than 64 ulp as 64.
 """
 
 

@@ -23,7 +23,7 @@ _numerics = importlib.import_module("harness.numerics")
 decode, encode, round_to = _numerics.decode, _numerics.encode, _numerics.round_to
 
 Array = np.ndarray[Any, Any]
-FAR = 64.0  # ulp from which on an infinity is special
+FAR = 64.0  # ulp from which on an infinity is special, and as which greater errors enter the mean
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,5 +104,10 @@ def worst_of(got: Array, true: Array, dtype: str, inputs: dict[str, Array]) -> W
     k = int(np.argmax(ulp))
     bad = np.flatnonzero(special)
     return Worst(
-        ulp.size, float(ulp[k]), float(ulp.sum()), place(k), int(bad.size), place(int(bad[0])) if bad.size else None
+        ulp.size,
+        float(ulp[k]),
+        float(np.minimum(ulp, FAR).sum()),
+        place(k),
+        int(bad.size),
+        place(int(bad[0])) if bad.size else None,
     )
