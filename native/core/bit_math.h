@@ -16,16 +16,17 @@ BK_HD int popcount(U x) {
     else
         return __popc(x);
 #else
-    // Sums of neighbouring bits, pairs, nibbles, then of all bytes in the highest one.
+    // Sums of neighbouring bits, pairs, nibbles, then bytes; by shifts, since GCC takes the form with a multiplication for
+    // the scalar instruction and does not vectorise it.
     constexpr U kPairs = static_cast<U>(0x5555555555555555ull), kNibbles = static_cast<U>(0x3333333333333333ull),
-                kBytes = static_cast<U>(0x0f0f0f0f0f0f0f0full), kOnes = static_cast<U>(0x0101010101010101ull);
+                kBytes = static_cast<U>(0x0f0f0f0f0f0f0f0full);
     x = static_cast<U>(x - ((x >> 1) & kPairs));
     x = static_cast<U>((x & kNibbles) + ((x >> 2) & kNibbles));
     x = static_cast<U>((x + (x >> 4)) & kBytes);
-    if constexpr (sizeof(U) < 4)
-        return static_cast<int>(sizeof(U) == 1 ? x : (x + (x >> 8)) & 0xff);
-    else
-        return static_cast<int>(static_cast<U>(x * kOnes) >> (8 * sizeof(U) - 8));
+    if constexpr (sizeof(U) >= 2) x = static_cast<U>(x + (x >> 8));
+    if constexpr (sizeof(U) >= 4) x = static_cast<U>(x + (x >> 16));
+    if constexpr (sizeof(U) >= 8) x = static_cast<U>(x + (x >> 32));
+    return static_cast<int>(x & 0x7f);
 #endif
 }
 

@@ -1,6 +1,7 @@
 // Signs, powers and roots of one operand; sum, difference and product of two. Integers wrap modulo 2^width.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -30,6 +31,13 @@ struct SquareScale {
         inverse = math::select(size > kLarge, kUp, math::select(size < kSmall, kDown, C(1)));
     }
 };
+
+// 3 z^2, with what rounding 3 z lost.
+template <class C>
+BK_HD C triple_square(C z) {
+    const C triple = C(3) * z, lost = math::fma(C(3), z, -triple);
+    return math::select(math::fabs<C>(z) < C(INFINITY), math::fma(triple, z, lost * z), triple * z);
+}
 
 // --- One operand -----------------------------------------------------------------------------------------------------
 
@@ -137,8 +145,7 @@ struct CubeBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const SquareScale<C> by(x);
-        const C z = x * by.scale;
-        return dy * by.inverse * (C(3) * (z * z)) * by.inverse;
+        return dy * by.inverse * triple_square(x * by.scale) * by.inverse;
     }
 };
 
@@ -160,20 +167,22 @@ struct Rsqrt {
     BK_HD C operator()(C x) const { return math::rsqrt<T>(x); }
 };
 
-// -dy y^3 / 2. The cube of the root's largest values overflows, and dy times y may be subnormal where dy is: y is scaled by
-// 2^-k where it is large and by 2^k where it is small, dy by 2^(2k) or 2^(-2k).
+// -dy y^3 / 2, with what rounding the square lost. The cube of the root's largest values overflows, and dy times y may be
+// subnormal where dy is: y is scaled by 2^-k where it is large and by 2^k where it is small, dy by 2^(2k) or 2^(-2k).
 template <class T>
 struct RsqrtBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C y) const {
         constexpr bool kDouble = sizeof(C) == 8;
-        constexpr C kLarge = kDouble ? C(0x1p240) : C(0x1p30), kSmall = kDouble ? C(0x1p-240) : C(0x1p-30);
+        constexpr C kLarge = kDouble ? C(0x1p241) : C(0x1p31), kSmall = kDouble ? C(0x1p-240) : C(0x1p-30);
         constexpr C kUp = kDouble ? C(0x1p350) : C(0x1p45), kDown = kDouble ? C(0x1p-350) : C(0x1p-45);
         const C size = math::fabs<T>(y);
         const C scale = math::select(size > kLarge, kDown, math::select(size < kSmall, kUp, C(1)));
         const C inverse = math::select(size > kLarge, kUp, math::select(size < kSmall, kDown, C(1)));
-        const C z = y * scale;
-        return dy * (inverse * inverse) * (C(-0.5) * z * z * z) * inverse;
+        const C z = y * scale, half_square = C(-0.5) * z * z;
+        const C lost = math::fma(C(-0.5) * z, z, -half_square);
+        const C cube = math::select(size < C(INFINITY), math::fma(half_square, z, lost * z), half_square * z);
+        return dy * (inverse * inverse) * cube * inverse;
     }
 };
 
@@ -186,7 +195,10 @@ struct Cbrt {
 template <class T>
 struct CbrtBackward {
     using C = compute_t<T>;
-    BK_HD C operator()(C dy, C y) const { return dy / (C(3) * (y * y)); }
+    BK_HD C operator()(C dy, C y) const {
+        const SquareScale<C> by(y);
+        return dy * by.scale / triple_square(y * by.scale) * by.scale;
+    }
 };
 
 // --- Two operands ----------------------------------------------------------------------------------------------------
