@@ -124,12 +124,16 @@ BK_HD uint32_t truncate_to_u32(C x) {
 #endif
 }
 
+template <class U>
+constexpr U kLowest = std::numeric_limits<U>::min();
+template <class U>
+constexpr U kHighest = std::numeric_limits<U>::max();
+
 // Truncated and saturated; 0 for NaN.
 template <class U, class C>
 BK_HD U to_integer(C x) {
-    using Limits = std::numeric_limits<U>;
     if constexpr (sizeof(U) <= 2 || (sizeof(U) == 4 && sizeof(C) == 8)) {  // the limits are exact
-        const C lowest = static_cast<C>(Limits::min()), highest = static_cast<C>(Limits::max());
+        const C lowest = static_cast<C>(kLowest<U>), highest = static_cast<C>(kHighest<U>);
         const C bounded = math::min(math::max(x, lowest), highest);
         const C number = math::select(math::isnan(x), C(0), bounded);
         if constexpr (std::is_same_v<U, uint32_t>)
@@ -154,7 +158,7 @@ BK_HD U to_integer(C x) {
             value = truncate_to_u32(positive);
         }
         const U directed = static_cast<U>(std::is_signed_v<U> && x < C(0) ? 0 - value : value);
-        const U saturated = x < C(0) ? Limits::min() : Limits::max();
+        const U saturated = x < C(0) ? kLowest<U> : kHighest<U>;
         return magnitude >= end ? saturated : directed;
 #endif
     }

@@ -131,7 +131,6 @@ template <class T>
 struct Hypot {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
-        constexpr C infinity = std::numeric_limits<C>::infinity();
         constexpr int range = std::numeric_limits<C>::max_exponent;
         const C x = math::fabs<C>(a), y = math::fabs<C>(b);
         const C larger = math::max(x, y);
@@ -141,7 +140,7 @@ struct Hypot {
         const C back = math::select(high, C(1) / down, math::select(low, C(1) / up, C(1)));
         const C p = x * factor, q = y * factor;
         const C r = math::sqrt<T>(math::fma(p, p, q * q)) * back;
-        return math::select((x == infinity) | (y == infinity), infinity, r);
+        return math::select((x == C(INFINITY)) | (y == C(INFINITY)), C(INFINITY), r);
     }
 };
 

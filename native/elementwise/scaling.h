@@ -19,6 +19,7 @@ struct FloatFormat {
     using Int = std::make_signed_t<Bits>;  // of the size of C, so that vectors of both have as many lanes
     static constexpr int digits = std::numeric_limits<C>::digits - 1;
     static constexpr Int bias = std::numeric_limits<C>::max_exponent - 1;
+    static constexpr C least_normal = std::numeric_limits<C>::min();
     static constexpr Bits exponent_mask = 2 * static_cast<Bits>(bias) + 1;
 };
 
@@ -41,7 +42,7 @@ BK_HD Split<C> split(C x) {
     using Bits = typename F::Bits;
     using Int = typename F::Int;
     constexpr Int up = F::digits + 1;
-    const bool subnormal = math::fabs<C>(x) < std::numeric_limits<C>::min();
+    const bool subnormal = math::fabs<C>(x) < F::least_normal;
     const C normal = math::select(subnormal, x * power_of_two<C>(up), x);
     const Bits bits = bit_cast<Bits>(normal);
     const Bits field = (bits >> F::digits) & F::exponent_mask;
