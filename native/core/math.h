@@ -26,9 +26,10 @@ BK_SIMD(exp)
 BK_SIMD(exp2)
 BK_SIMD(expm1)
 BK_SIMD(log)
-BK_SIMD(log2) BK_SIMD(log10) BK_SIMD(log1p) BK_SIMD(sin) BK_SIMD(cos) BK_SIMD(tan) BK_SIMD(asin) BK_SIMD(acos) BK_SIMD(atan)
-    BK_SIMD(sinh) BK_SIMD(cosh) BK_SIMD(tanh) BK_SIMD(asinh) BK_SIMD(acosh) BK_SIMD(atanh) BK_SIMD(erf) BK_SIMD(erfc)
-        BK_SIMD(cbrt) BK_SIMD2(pow) BK_SIMD2(atan2) BK_SIMD2(hypot)
+BK_SIMD(log2)
+BK_SIMD(log10) BK_SIMD(log1p) BK_SIMD(sin) BK_SIMD(cos) BK_SIMD(tan) BK_SIMD(asin) BK_SIMD(acos) BK_SIMD(atan) BK_SIMD(sinh)
+    BK_SIMD(cosh) BK_SIMD(tanh) BK_SIMD(asinh) BK_SIMD(acosh) BK_SIMD(atanh) BK_SIMD(erf) BK_SIMD(erfc) BK_SIMD(cbrt)
+        BK_SIMD2(pow) BK_SIMD2(atan2) BK_SIMD2(hypot)
 }
 #undef BK_SIMD
 #undef BK_SIMD2
@@ -92,11 +93,7 @@ BK_HD C max(C a, C b) {
 
 BK_MATH(expm1, expm1)
 BK_MATH(log1p, log1p)
-BK_MATH(sin, sin)
-BK_MATH(cos, cos)
 BK_MATH(acos, acos)
-BK_MATH(sinh, sinh)
-BK_MATH(cosh, cosh)
 BK_MATH(tanh, tanh)
 BK_MATH(atanh, atanh)
 BK_MATH(erf, erf)
@@ -129,9 +126,13 @@ BK_MATH2(nextafter, nextafter)
 #endif
 BK_MATH_BY_F64(log2, log2)
 BK_MATH_BY_F64(log10, log10)
+BK_MATH_BY_F64(sin, sin)
+BK_MATH_BY_F64(cos, cos)
 BK_MATH_BY_F64(tan, tan)
 BK_MATH_BY_F64(asin, asin)
 BK_MATH_BY_F64(atan, atan)
+BK_MATH_BY_F64(sinh, sinh)
+BK_MATH_BY_F64(cosh, cosh)
 BK_MATH_BY_F64(asinh, asinh)
 BK_MATH_BY_F64(acosh, acosh)
 BK_MATH_BY_F64(cbrt, cbrt)
@@ -166,19 +167,18 @@ BK_HD compute_t<T> exp2(compute_t<T> x) {
 
 template <class T>
 BK_HD compute_t<T> exp(compute_t<T> x) {
-    if constexpr (std::is_same_v<compute_t<T>, double>) {
-        return ::exp(x);
-    } else {
 #if BK_ON_GPU
-        // The product's rounding costs at most 2^-17, at the ends of the range.
-        if constexpr (kIsHalf<T>) return exp2<T>(x * 1.44269504f);
+    // The product's rounding costs at most 2^-17, at the ends of the range.
+    if constexpr (kIsHalf<T>) return exp2<T>(x * 1.44269504f);
 #endif
-#if BK_CUDA
-        return ::expf(x);
+#if !BK_CUDA
+    return cpu::exp(x);
 #else
-        return cpu::exp(x);
+    if constexpr (std::is_same_v<compute_t<T>, double>)
+        return ::exp(x);
+    else
+        return ::expf(x);
 #endif
-    }
 }
 
 template <class T>

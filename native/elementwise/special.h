@@ -79,16 +79,15 @@ struct Erfinv {
         const C w = -math::log<T>((C(1) - x) * (C(1) + x));
         const C root = math::sqrt<T>(w);
         constexpr C kRatioAtZero = C(0.8862269254527580);
-        C ratio;
+        C value;
         if constexpr (std::is_same_v<C, double>) {
-            const C inner = kRatioAtZero + w * horner(w - 3.125, 4.078450498289933e-21, -1.2981394777012652e-20,
-                                                      -3.563210018217383e-19, 2.2162802898429353e-18, 9.791094496865778e-18,
-                                                      -1.5966740576401286e-16, 4.4282370166185234e-16, 5.1981312382359505e-15,
-                                                      -5.6118449388664725e-14, 9.430420977519231e-14, 2.3349989907675713e-12,
-                                                      -2.0274377048163627e-11, 9.217471400839807e-12, 1.022415645884554e-09,
-                                                      -7.307716672125382e-09, -6.233772059799611e-09, 4.429593652073149e-07,
-                                                      -2.7497171959320657e-06, -5.289657165324322e-06, 0.00020326438666288122,
-                                                      -0.0013759037424729184, -0.0017339716761991413, 0.2455768439137103);
+            const C inner =
+                horner(w - 3.125, 4.078450498289933e-21, -1.2981394777012652e-20, -3.563210018217383e-19,
+                       2.2162802898429353e-18, 9.791094496865778e-18, -1.5966740576401286e-16, 4.4282370166185234e-16,
+                       5.1981312382359505e-15, -5.6118449388664725e-14, 9.430420977519231e-14, 2.3349989907675713e-12,
+                       -2.0274377048163627e-11, 9.217471400839807e-12, 1.022415645884554e-09, -7.307716672125382e-09,
+                       -6.233772059799611e-09, 4.429593652073149e-07, -2.7497171959320657e-06, -5.289657165324322e-06,
+                       0.00020326438666288122, -0.0013759037424729184, -0.0017339716761991413, 0.2455768439137103);
             const C outer = horner(
                 root - 3.25, -1.5123114002891555e-08, 8.097560513540307e-10, 1.3109262243607165e-07, -2.716157506003206e-07,
                 -2.705327945475755e-08, 1.4989826481970528e-06, -3.986058055002471e-06, 2.9255849487806175e-06,
@@ -101,18 +100,17 @@ struct Erfinv {
                        -1.5255063158951123e-08, 2.9021530147552546e-08, -6.755629817718094e-08, 2.290518244111222e-07,
                        -9.930293313131765e-07, 4.526052717686239e-06, -1.9681770710659663e-05, 7.599527807836001e-05,
                        -0.00021503011982710959, -0.0001387193183794682, 1.0103004648645453, 4.849906401408584);
-            ratio = math::select(w < 6.25, inner, math::select(w < 16.0, outer, tail));
+            value = math::select(w < 6.25, math::fma(x * w, inner, x * kRatioAtZero), x * math::select(w < 16.0, outer, tail));
         } else {
-            const C inner =
-                kRatioAtZero + w * horner(w - 2.5f, -9.36771716e-09f, 4.60252706e-08f, 3.58895055e-07f, -4.35201715e-06f,
-                                          5.88219528e-06f, 0.000203607492f, -0.00176170556f, 0.000226917392f, 0.24607297f);
+            const C inner = horner(w - 2.5f, -9.36771716e-09f, 4.60252706e-08f, 3.58895055e-07f, -4.35201715e-06f,
+                                   5.88219528e-06f, 0.000203607492f, -0.00176170556f, 0.000226917392f, 0.24607297f);
             const C outer =
                 horner(root - 3.125f, -3.4223371e-05f, 0.000124928436f, -0.000107496041f, -0.0003162615f, 0.0012658493f,
                        -0.00252464394f, 0.00379400175f, -0.00530032031f, 0.00704786189f, 1.00371867f, 2.95832015f);
-            ratio = math::select(w < 5.0f, inner, outer);
+            value = math::select(w < 5.0f, math::fma(x * w, inner, x * kRatioAtZero), x * outer);
         }
         const C size = math::fabs<T>(x);
-        return math::select(size == C(1), math::copysign<T>(C(INFINITY), x), math::select(size > C(1), C(NAN), x * ratio));
+        return math::select(size == C(1), math::copysign<T>(C(INFINITY), x), math::select(size > C(1), C(NAN), value));
     }
 };
 
@@ -127,7 +125,7 @@ struct ErfinvBackward {
 // evaluation would cancel to a few bits.
 
 // Psi(z) for z >= 0 (and -0). From 10 on the asymptotic series (Abramowitz and Stegun 6.3.18); in [1, 2] a minimax
-// polynomial for psi(z) / (z - z0), z0 = 1.46... the zero, here in two parts; elsewhere psi(z + 1) = psi(z) + 1 / z
+// polynomial for psi(z) / (z - z0), z0 = 1.46... the zero, here in three parts; elsewhere psi(z + 1) = psi(z) + 1 / z
 // (6.3.5), whose sum of reciprocals is accumulated as one fraction.
 BK_HD double digamma_positive(double z) {
     double t = z, numerator = 0, denominator = 1;
@@ -156,7 +154,7 @@ BK_HD double digamma_positive(double z) {
                0.0015633696313653504, -0.0023454947397380833, 0.003518106563802472, -0.005279937255532708, 0.007927021796868154,
                -0.011908220105959716, 0.017907248317313294, -0.026975796659787055, 0.040760833940846085, -0.06192213327548831,
                0.09498872445289039, -0.14840492305388092, 0.24054248424078697, -0.4236274212814606, 0.9510558760318328);
-    const double near = ((t - 0x1.762d8634p+0) - 0x1.6be3f6e1a9c88p-32) * ratio + sum;
+    const double near = (((t - 0x1.762d8634p+0) - 0x1.6be3f6e1a9c88p-32) - 0x1.978293c1ac54dp-86) * ratio + sum;
     const double inverse = 1.0 / z, w = inverse * inverse;
     const double series = horner(w, 1.0 / 12, -691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252, -1.0 / 120, 1.0 / 12) * w;
     const double far = math::log<double>(z) - (0.5 * inverse + series);

@@ -109,8 +109,8 @@ struct HyperbolicShift {
     C argument, excess, first, second;  // first * second = 2^k
     BK_HD explicit HyperbolicShift(C x) {
         constexpr bool kDouble = sizeof(C) == 8;
-        constexpr C kShift = kDouble ? C(0x1.0a2b23f3bab74p+9) : C(0x1.0a2b24p+6);  // 768 ln 2 and 96 ln 2, rounded up
-        constexpr C kExcess = kDouble ? C(1.0611429900064426e-14) : C(1.8284681279594572e-07);
+        constexpr C kShift = kDouble ? C(0x1.0a2b23f3bab74p+9) : C(0x1.0a2b24p+6);  // 768 ln 2 and 96 ln 2 in few bits
+        constexpr C kExcess = kDouble ? C(6.745484876087244e-14) : C(1.8284681279594572e-07);
         constexpr C kPower = kDouble ? C(0x1p768) : C(0x1p96);
         const C size = math::fabs<T>(x);
         const bool large = size > (kDouble ? C(705) : C(88)), larger = size > (kDouble ? C(1230) : C(155));
