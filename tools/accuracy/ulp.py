@@ -103,11 +103,5 @@ def worst_of(got: Array, true: Array, dtype: str, inputs: dict[str, Array]) -> W
 
     k = int(np.argmax(ulp))
     bad = np.flatnonzero(special)
-    return Worst(
-        ulp.size,
-        float(ulp[k]),
-        float(np.minimum(ulp, FAR).sum()),
-        place(k),
-        int(bad.size),
-        place(int(bad[0])) if bad.size else None,
-    )
+    first = place(int(bad[0])) if bad.size else None
+    return Worst(ulp.size, float(ulp[k]), float(np.minimum(ulp, FAR).sum()), place(k), int(bad.size), first)
