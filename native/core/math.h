@@ -27,9 +27,10 @@ BK_SIMD(exp2)
 BK_SIMD(expm1)
 BK_SIMD(log)
 BK_SIMD(log2)
-BK_SIMD(log10) BK_SIMD(log1p) BK_SIMD(sin) BK_SIMD(cos) BK_SIMD(tan) BK_SIMD(asin) BK_SIMD(acos) BK_SIMD(atan) BK_SIMD(sinh)
-    BK_SIMD(cosh) BK_SIMD(tanh) BK_SIMD(asinh) BK_SIMD(acosh) BK_SIMD(atanh) BK_SIMD(erf) BK_SIMD(erfc) BK_SIMD(cbrt)
-        BK_SIMD2(pow) BK_SIMD2(atan2) BK_SIMD2(hypot)
+BK_SIMD(log10)
+BK_SIMD(log1p) BK_SIMD(sin) BK_SIMD(cos) BK_SIMD(tan) BK_SIMD(asin) BK_SIMD(acos) BK_SIMD(atan) BK_SIMD(sinh) BK_SIMD(cosh)
+    BK_SIMD(tanh) BK_SIMD(asinh) BK_SIMD(acosh) BK_SIMD(atanh) BK_SIMD(erf) BK_SIMD(erfc) BK_SIMD(cbrt) BK_SIMD2(pow)
+        BK_SIMD2(atan2) BK_SIMD2(hypot)
 }
 #undef BK_SIMD
 #undef BK_SIMD2
@@ -139,6 +140,19 @@ BK_MATH_BY_F64(cbrt, cbrt)
 #undef BK_MATH_BY_F64
 #undef BK_MATH
 #undef BK_MATH2
+
+// 1 + tan(x)^2, where an error of the tangent counts twice.
+template <class T>
+BK_HD compute_t<T> secant_square(compute_t<T> x) {
+#if !BK_CUDA
+    if constexpr (std::is_same_v<T, float>) {
+        const double t = ::tan(double{x});
+        return static_cast<float>(1 + t * t);
+    }
+#endif
+    const compute_t<T> t = tan<T>(x);
+    return 1 + t * t;
+}
 
 // Rounded once.
 template <class C>

@@ -110,7 +110,8 @@ struct Erfinv {
             value = math::select(w < 5.0f, math::fma(x * w, inner, x * kRatioAtZero), x * outer);
         }
         const C size = math::fabs<T>(x);
-        return math::select(size == C(1), math::copysign<T>(C(INFINITY), x), math::select(size > C(1), C(NAN), value));
+        value = math::select(size == C(1), C(INFINITY), math::select(size > C(1), C(NAN), value));
+        return math::copysign<T>(value, x);
     }
 };
 

@@ -40,10 +40,7 @@ struct Tan {
 template <class T>
 struct TanBackward {
     using C = compute_t<T>;
-    BK_HD C operator()(C dy, C x) const {
-        const C t = math::tan<T>(x);
-        return dy * math::fma(t, t, C(1));
-    }
+    BK_HD C operator()(C dy, C x) const { return dy * math::secant_square<T>(x); }
 };
 
 template <class T>
