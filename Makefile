@@ -44,8 +44,9 @@ WARNINGS := -Wall -Wextra $(if $(WERROR),-Werror)
 INCLUDES := -Iinclude -Inative -I$(GEN)
 CXXFLAGS ?= -O3 -g0
 CPU_FLAGS := -std=c++17 -fPIC -fopenmp -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off $(WARNINGS) -Wno-psabi $(INCLUDES)
+# Several chips make a release, which newer chips run by its PTX; a build for one chip is for that one.
 GENCODE := $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
-           -gencode=arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
+           $(if $(word 2,$(CUDA_ARCHS)),-gencode=arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)))
 CUDA_FLAGS := -std=c++17 -O3 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wno-psabi $(if $(WERROR),--Werror=all-warnings) \
               -Xfatbin=-compress-all --cudart=static $(INCLUDES)
 LINK_FLAGS := -shared -Wl,-soname,$(SONAME) -Wl,--version-script=native/version_script.map -Wl,--no-undefined
@@ -125,13 +126,19 @@ cuda: $(GEN)/.stamp $(BUILD)/commit.txt ## the CUDA library; CUDA_ARCHS="80 90" 
 
 GLUE := $(wildcard $(GEN)/*.cu)
 NATIVE_CU := $(wildcard native/*/*.cu)
-CPU_OBJECTS := $(GLUE:$(GEN)/%.cu=$(BUILD)/cpu/obj/gen/%.o) $(BUILD)/cpu/obj/core/library.o
+NATIVE_CPU := $(wildcard native/*/*_cpu.cpp)
+CPU_OBJECTS := $(GLUE:$(GEN)/%.cu=$(BUILD)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) \
+               $(BUILD)/cpu/obj/core/library.o
 CUDA_OBJECTS := $(GLUE:$(GEN)/%.cu=$(BUILD)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) \
                 $(BUILD)/cuda/obj/core/library.o
 
 $(BUILD)/cpu/obj/gen/%.o: $(GEN)/%.cu Makefile
 	@mkdir -p $(@D)
 	$(CCACHE) $(CXX) $(CPU_FLAGS) $(CXXFLAGS) -MMD -MP -x c++ -c $< -o $@
+
+$(BUILD)/cpu/obj/%_cpu.o: native/%_cpu.cpp Makefile
+	@mkdir -p $(@D)
+	$(CCACHE) $(CXX) $(CPU_FLAGS) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/cpu/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(GEN)/.stamp Makefile
 	@mkdir -p $(@D)

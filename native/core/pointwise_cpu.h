@@ -1,6 +1,6 @@
 // Pointwise loops: blocks of a constant length, which the compiler turns into vector code without a scalar remainder, so
 // that an element's result does not depend on its place. Operands that do not lie dense along the last axis pass through
-// small buffers.
+// small buffers. Only the dense loop knows the functor; what brings operands to it is compiled once.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace bk {
 constexpr int kBlock = 64;     // elements; a multiple of every vector
 constexpr int kBuffer = 1024;  // elements that are gathered at a time
 
-template <class T, int N>
-struct alignas(64) Buffer {
-    T cell[N];
+template <class T>
+struct alignas(64) Block {
+    T cell[kBlock];
 };
 
 template <class T, class Result>
@@ -51,8 +51,8 @@ BK_HD void compute_block(const Piece& piece, int64_t k, const Pack<Out*...>& out
 template <class Fn, class... Out, class... In, size_t... O, size_t... I>
 BK_HD void compute_dense(const Fn& fn, int64_t element, int64_t count, const Pack<Out*...>& out, const Pack<const In*...>& in,
                          std::index_sequence<O...>, std::index_sequence<I...> ins) {
-    Pack<Buffer<Out, kBlock>...> y;
-    [[maybe_unused]] Pack<Buffer<In, kBlock>...> x;
+    Pack<Block<Out>...> y;
+    [[maybe_unused]] Pack<Block<In>...> x;
     for (int64_t done = 0; done < count;) {
         const auto piece = piece_at(fn, element + done, 0);
         const int64_t length = piece.count < count - done ? piece.count : count - done;
@@ -70,8 +70,36 @@ BK_HD void compute_dense(const Fn& fn, int64_t element, int64_t count, const Pac
     }
 }
 
+// A functor and the types of its operands behind plain pointers, outputs first.
+struct DenseLoop {
+    void (*run)(const void* fn, int64_t element, int64_t count, char* const* operands);
+    const void* fn;
+    int outputs;
+    const int* size;  // bytes of an element, by operand
+};
+
+template <class Fn, class... Out, class... In, size_t... O, size_t... I>
+DenseLoop dense_loop(const Fn& fn, const Pack<Out*...>&, const Pack<const In*...>&, std::index_sequence<O...>,
+                     std::index_sequence<I...>) {
+    static constexpr int kSizes[] = {static_cast<int>(sizeof(Out))..., static_cast<int>(sizeof(In))...};
+    const auto run = [](const void* functor, int64_t element, int64_t count, char* const* operands) {
+        const Pack<Out*...> out = pack(reinterpret_cast<Out*>(operands[O])...);
+        const Pack<const In*...> in = pack(reinterpret_cast<const In*>(operands[sizeof...(Out) + I])...);
+        if constexpr (std::is_same_v<Fn, CopyFunctor>)  // the C library has better stores for long rows
+            memcpy(get<0>(out), get<0>(in), sizeof(*get<0>(out)) * static_cast<size_t>(count));
+        else
+            dispatch_range(
+                [&](int64_t, int64_t) {
+                    compute_dense(*static_cast<const Fn*>(functor), element, count, out, in, std::index_sequence_for<Out...>{},
+                                  std::index_sequence_for<In...>{});
+                },
+                0, count);
+    };
+    return {run, &fn, sizeof...(Out), kSizes};
+}
+
 template <class T>
-__attribute__((noinline)) void gather(T* BK_RESTRICT to, const T* BK_RESTRICT from, int64_t step, int64_t count) {
+void gather(T* BK_RESTRICT to, const T* BK_RESTRICT from, int64_t step, int64_t count) {
     if (step == 0)
         for (int64_t i = 0; i < count; ++i) to[i] = *from;
     else
@@ -79,56 +107,37 @@ __attribute__((noinline)) void gather(T* BK_RESTRICT to, const T* BK_RESTRICT fr
 }
 
 template <class T>
-__attribute__((noinline)) void scatter(T* BK_RESTRICT to, const T* BK_RESTRICT from, int64_t step, int64_t count) {
+void scatter(T* BK_RESTRICT to, const T* BK_RESTRICT from, int64_t step, int64_t count) {
     for (int64_t i = 0; i < count; ++i) to[i * step] = from[i];
 }
 
-// An operand of a row: its elements `step` apart, or absent.
-template <class T>
-struct RowOperand {
-    T* pointer;
-    int64_t step;
-    bool dense() const { return pointer != nullptr && step == 1; }
-    // The operand itself where it is dense, else `buffer`, with the elements from `first` on if it is an input.
-    T* at(int64_t first, Buffer<std::remove_const_t<T>, kBuffer>& buffer, int64_t count) const {
-        if (dense()) return pointer + first;
-        if constexpr (std::is_const_v<T>) gather(&buffer.cell[0], pointer + first * step, step, count);
-        return &buffer.cell[0];
-    }
-    void put_back(int64_t first, const Buffer<T, kBuffer>& buffer, int64_t count) const {
-        if (pointer != nullptr && step != 1) scatter(pointer + first * step, &buffer.cell[0], step, count);
-    }
-};
+// Elements of `size` bytes, `step` apart, into a dense buffer and back.
+void gather_bytes(int size, void* to, const void* from, int64_t step, int64_t count);
+void scatter_bytes(int size, void* to, const void* from, int64_t step, int64_t count);
 
-template <class Fn, class... Out, class... In, size_t... O, size_t... I>
-void compute_row(const Fn& fn, int64_t element, int64_t count, const Pack<RowOperand<Out>...>& out,
-                 const Pack<RowOperand<const In>...>& in, std::index_sequence<O...> outs, std::index_sequence<I...> ins) {
-    const bool dense = (get<O>(out).dense() && ... && true) && (get<I>(in).dense() && ... && true);
-    const int64_t stride = dense ? count : kBuffer;
-    Pack<Buffer<Out, kBuffer>...> y;
-    [[maybe_unused]] Pack<Buffer<In, kBuffer>...> x;
-    for (int64_t first = 0; first < count; first += stride) {
-        const int64_t n = count - first < stride ? count - first : stride;
-        const auto to = pack(get<O>(out).at(first, get<O>(y), n)...);
-        const auto from = pack(get<I>(in).at(first, get<I>(x), n)...);
-        dispatch_range([&](int64_t, int64_t) { compute_dense(fn, element + first, n, to, from, outs, ins); }, 0, n);
-        (get<O>(out).put_back(first, get<O>(y), n), ...);
-    }
-}
+// `count` elements of a row; operands step[k] apart. Outputs may be null.
+void compute_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
+                 const int64_t* step);
 
-template <class Fn, int MaxRank, class... Out, class... In, size_t... O, size_t... I>
-void pointwise_rows(const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn, const Pack<Out*...>& out,
-                    const Pack<const In*...>& in, std::index_sequence<O...> outs, std::index_sequence<I...> ins) {
-    constexpr int kOut = sizeof...(Out);
-    constexpr int kOperands = kOut + sizeof...(In);
-    constexpr int64_t bytes = (int64_t{0} + ... + int64_t{sizeof(Out)}) + (int64_t{0} + ... + int64_t{sizeof(In)});
+// The loop over all rows of a collapsed layout, whose operands are the outputs, then the inputs.
+template <int Operands, int MaxRank>
+__attribute__((noinline)) void run_rows(const DenseLoop& loop, const Layout<Operands, MaxRank>& given, char* const* pointers) {
+    auto layout = collapse(given);
+    if (layout.rank == 0) {
+        layout.rank = 1;
+        layout.extent[0] = 1;
+        for (auto& stride : layout.stride) stride[0] = 1;
+    }
     const int last = layout.rank - 1;
     const int64_t columns = layout.extent[last];
-    Layout<kOperands, MaxRank> rows = layout;
+    Layout<Operands, MaxRank> rows = layout;
     rows.rank = last;
-    const Walk<kOperands, uint64_t, MaxRank> walk(rows);
-    int64_t step[kOperands];
-    for (int k = 0; k < kOperands; ++k) step[k] = layout.stride[k][last];
+    const Walk<Operands, uint64_t, MaxRank> walk(rows);
+    int64_t step[Operands], bytes = 0;
+    for (int k = 0; k < Operands; ++k) {
+        step[k] = layout.stride[k][last];
+        bytes += loop.size[k];
+    }
     // Long rows are cut, so that one is shared too.
     const int64_t piece = columns < 16384 ? columns : 16384;
     const int64_t pieces = ceil_div(columns, piece);
@@ -139,34 +148,34 @@ void pointwise_rows(const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layou
                 end - row * pieces < pieces ? end - row * pieces : pieces;  // pieces of this row that are ours
             const int64_t stop = until * piece < columns ? until * piece : columns;
             const auto offset = walk(static_cast<uint64_t>(row));
-            const auto y = pack(RowOperand<Out>{
-                get<O>(out) == nullptr ? nullptr : get<O>(out) + signed_offset(offset.of[O]) + first * step[O], step[O]}...);
-            const auto x = pack(RowOperand<const In>{get<I>(in) + signed_offset(offset.of[kOut + I]) + first * step[kOut + I],
-                                                     step[kOut + I]}...);
+            char* start[Operands];
+            for (int k = 0; k < Operands; ++k)
+                start[k] = pointers[k] == nullptr
+                               ? nullptr
+                               : pointers[k] + (signed_offset(offset.of[k]) + first * step[k]) * loop.size[k];
+            compute_row(loop, Operands, row * columns + first, stop - first, start, step);
             at = row * pieces + until;
-            if constexpr (std::is_same_v<Fn, CopyFunctor>) {
-                if (get<0>(y).dense() && get<0>(x).dense()) {  // the C library has better stores for long rows
-                    memcpy(get<0>(y).pointer, get<0>(x).pointer,
-                           sizeof(*get<0>(y).pointer) * static_cast<size_t>(stop - first));
-                    continue;
-                }
-            }
-            compute_row(fn, row * columns + first, stop - first, y, x, outs, ins);
         }
     });
 }
 
+template <class... Out, class... In, size_t... O, size_t... I>
+DenseLoop erase(const DenseLoop& loop, char** pointers, const Pack<Out*...>& out, const Pack<const In*...>& in,
+                std::index_sequence<O...>, std::index_sequence<I...>) {
+    ((pointers[O] = reinterpret_cast<char*>(get<O>(out))), ...);
+    ((pointers[sizeof...(Out) + I] = reinterpret_cast<char*>(const_cast<In*>(get<I>(in)))), ...);
+    return loop;
+}
+
 // The layout's operands are the outputs, then the inputs. Outputs may be null.
 template <class Fn, int MaxRank, class... Out, class... In>
-Status pointwise_strided(const Launch&, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& given, const Fn& fn,
+Status pointwise_strided(const Launch&, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn,
                          const Outputs<Out...>& out, const Inputs<In...>& in) {
-    auto layout = collapse(given);
-    if (layout.rank == 0) {
-        layout.rank = 1;
-        layout.extent[0] = 1;
-        for (auto& stride : layout.stride) stride[0] = 1;
-    }
-    pointwise_rows(layout, fn, out.pointer, in.pointer, std::index_sequence_for<Out...>{}, std::index_sequence_for<In...>{});
+    constexpr std::index_sequence_for<Out...> outs{};
+    constexpr std::index_sequence_for<In...> ins{};
+    char* pointers[sizeof...(Out) + sizeof...(In)];
+    run_rows(erase(dense_loop(fn, out.pointer, in.pointer, outs, ins), pointers, out.pointer, in.pointer, outs, ins), layout,
+             pointers);
     return Status::kOk;
 }
 

@@ -31,10 +31,10 @@ BK_DEVICE void compute_and_store(const Fn& fn, const Outputs<Out...>& out, const
     store_all<N>(out.pointer, element, y, std::index_sequence_for<Out...>{});
 }
 
-// Splits what 32-bit offsets cannot reach; defined below.
+// Defined below: for any collapsed layout, in one launch where 32-bit offsets reach all of it.
 template <class Fn, int MaxRank, class... Out, class... In>
-Status pointwise_pieces(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn,
-                        const Outputs<Out...>& out, const Inputs<In...>& in);
+Status launch_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn,
+                      const Outputs<Out...>& out, const Inputs<In...>& in);
 
 // A block owns kPointwiseThreads * Unroll vectors of N elements; the elements after the last whole vector go to the last
 // block, one a thread.
@@ -79,7 +79,7 @@ Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Output
         flat.rank = 1;
         flat.extent[0] = numel;
         for (auto& stride : flat.stride) stride[0] = 1;
-        return pointwise_pieces(launch, flat, fn, out, in);
+        return launch_strided(launch, flat, fn, out, in);
     }
     const int64_t vectors = numel / Shape::lanes;
     const int64_t blocks = ceil_div<int64_t>(vectors > 0 ? vectors : 1, kPointwiseThreads * Shape::unroll);
@@ -113,60 +113,87 @@ BK_DEVICE void store_strided(const Pack<Out*...>& out, const Offsets<Operands, u
      ...);
 }
 
-// Copies of each result, `step` elements apart: an axis along which every input stands still.
-template <int Outputs>
-struct Copies {
-    int count = 1;
-    int64_t step[Outputs] = {};
+// What a strided kernel is told: up to kWalkedAxes axes that every thread walks, and slower ones that blockIdx.y walks.
+constexpr int kWalkedAxes = 4;
+constexpr int kMostAxes = 16;  // of a repeat of rank 8
+constexpr int kMostOutputs = 3;
+
+template <int Operands>
+struct StridedPlan {
+    Walk<Operands, uint32_t, kWalkedAxes> walk;  // of elements or vectors; outside the tile where there are tiles
+    int outer_rank = 0;
+    FastDiv<uint32_t> outer_extent[kMostAxes - kWalkedAxes];
+    uint32_t outer_step[kMostAxes - kWalkedAxes][Operands] = {};
+    uint32_t count = 0;      // elements or vectors of the walk
+    unsigned broadcast = 0;  // vectors: a bit for each input that stands still along them
+    unsigned staged = 0;     // elements: a bit for each input that goes through shared memory; 0: no tiles
+    FastDiv<uint32_t> row_tiles, column_tiles;
+    uint32_t rows = 0, columns = 0;
+    uint32_t row_step[Operands] = {}, column_step[Operands] = {};
+    // Copies of each result, an axis along which every input stands still.
+    int copies = 1;
+    uint32_t copy_step[kMostOutputs] = {};
 };
+
+template <int Operands>
+BK_DEVICE Offsets<Operands, uint32_t> outer_offsets(const StridedPlan<Operands>& plan) {
+    Offsets<Operands, uint32_t> offset{};
+    uint32_t i = blockIdx.y;
+#pragma unroll 1
+    for (int d = 0; d < plan.outer_rank; ++d) {
+        const DivMod<uint32_t> split = plan.outer_extent[d](i);
+        i = split.quotient;
+#pragma unroll
+        for (int k = 0; k < Operands; ++k) offset.of[k] += split.remainder * plan.outer_step[d][k];
+    }
+    return offset;
+}
+
+template <int Operands>
+BK_DEVICE Offsets<Operands, uint32_t> sum_of(Offsets<Operands, uint32_t> a, const Offsets<Operands, uint32_t>& b) {
+#pragma unroll
+    for (int k = 0; k < Operands; ++k) a.of[k] += b.of[k];
+    return a;
+}
 
 template <int N, class Fn, class... Out, class... In, int Operands>
 BK_DEVICE void compute_and_copy(const Fn& fn, const Outputs<Out...>& out, const Pack<Vec<In, N>...>& x, int64_t element,
-                                Offsets<Operands, uint32_t> offset, const Copies<sizeof...(Out)>& copies) {
+                                Offsets<Operands, uint32_t> offset, const StridedPlan<Operands>& plan) {
     Pack<Vec<Out, N>...> y;
     compute<N>(fn, element, x, y, std::index_sequence_for<In...>{});
-    for (int c = 0; c < copies.count; ++c) {
+    for (int c = 0; c < plan.copies; ++c) {
         store_strided<N>(out.pointer, offset, y, std::index_sequence_for<Out...>{});
 #pragma unroll
-        for (int o = 0; o < static_cast<int>(sizeof...(Out)); ++o) offset.of[o] += static_cast<uint32_t>(copies.step[o]);
+        for (int o = 0; o < static_cast<int>(sizeof...(Out)); ++o) offset.of[o] += plan.copy_step[o];
     }
 }
 
-// Operands of `walk`: the outputs, then the inputs. Its last axis counts vectors of N elements.
-template <int N, int Unroll, class Fn, int MaxRank, class Out, class In>
+// Operands of the plan: the outputs, then the inputs. The walk's last axis counts vectors of N elements.
+template <int N, int Unroll, class Fn, class Out, class In>
 __global__ void __launch_bounds__(kPointwiseThreads)
-    vector_kernel(Fn fn, Out out, In in, Walk<Out::count + In::count, uint32_t, MaxRank> walk, unsigned broadcast,
-                  Copies<Out::count> copies, uint32_t vectors) {
+    vector_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
     const uint64_t first = uint64_t{blockIdx.x} * (kPointwiseThreads * Unroll) + threadIdx.x;
+    const auto base = outer_offsets(plan);
     Offsets<Out::count + In::count, uint32_t> offset[Unroll];
     typename In::template Vectors<N> x[Unroll];
 #pragma unroll
     for (int u = 0; u < Unroll; ++u) {
         const uint64_t v = first + u * kPointwiseThreads;
-        if (v >= vectors) continue;
-        offset[u] = walk(static_cast<uint32_t>(v));
-        x[u] = load_strided<N>(in.pointer, offset[u], broadcast, typename In::Indices{});
+        if (v >= plan.count) continue;
+        offset[u] = sum_of(plan.walk(static_cast<uint32_t>(v)), base);
+        x[u] = load_strided<N>(in.pointer, offset[u], plan.broadcast, typename In::Indices{});
     }
 #pragma unroll
     for (int u = 0; u < Unroll; ++u) {
         const uint64_t v = first + u * kPointwiseThreads;
-        if (v < vectors) compute_and_copy<N>(fn, out, x[u], static_cast<int64_t>(v) * N, offset[u], copies);
+        const int64_t element = (int64_t{blockIdx.y} * plan.count + static_cast<int64_t>(v)) * N;
+        if (v < plan.count) compute_and_copy<N>(fn, out, x[u], element, offset[u], plan);
     }
 }
 
 // A square of the last axis (columns) and another one (rows), for inputs whose neighbours in memory lie along the rows:
 // these are read in their own order into shared memory, and from there in the output's.
 constexpr int kElementsPerThread = kTile * kTile / kPointwiseThreads;
-
-template <int Operands, int MaxRank>
-struct ElementPlan {
-    Walk<Operands, uint32_t, MaxRank> walk;  // of all axes, or of those outside the tile
-    uint32_t count = 0;                      // elements
-    unsigned staged = 0;                     // a bit for each input that goes through shared memory; 0: no tiles
-    FastDiv<uint32_t> row_tiles, column_tiles;
-    uint32_t rows = 0, columns = 0;
-    uint32_t row_step[Operands] = {}, column_step[Operands] = {};
-};
 
 template <class T>
 BK_DEVICE void stage_tile(T* tile, const T* x, uint32_t row_step, uint32_t column_step, uint32_t rows, uint32_t columns) {
@@ -186,8 +213,8 @@ BK_DEVICE Pack<Vec<In, 1>...> load_element(const Pack<const In*...>& in, const P
     return pack(Vec<In, 1>{{staged >> I & 1 ? get<I>(tile)[place] : get<I>(in)[signed_offset(offset.of[kOut + I])]}}...);
 }
 
-template <class... In, int Operands, int MaxRank, size_t... I>
-BK_DEVICE void stage_tiles(const Pack<const In*...>& in, const Pack<In*...>& tile, const ElementPlan<Operands, MaxRank>& plan,
+template <class... In, int Operands, size_t... I>
+BK_DEVICE void stage_tiles(const Pack<const In*...>& in, const Pack<In*...>& tile, const StridedPlan<Operands>& plan,
                            const Offsets<Operands, uint32_t>& base, uint32_t rows, uint32_t columns,
                            std::index_sequence<I...>) {
     constexpr int kOut = Operands - sizeof...(In);
@@ -209,9 +236,9 @@ BK_DEVICE Pack<In*...> tile_pointers(char* memory, const Inputs<In...>&, std::in
     return Pack<In*...>{{{reinterpret_cast<In*>(take(sizeof(In)))}...}};
 }
 
-template <class Fn, int MaxRank, class Out, class In>
+template <class Fn, class Out, class In>
 __global__ void __launch_bounds__(kPointwiseThreads)
-    element_kernel(Fn fn, Out out, In in, ElementPlan<Out::count + In::count, MaxRank> plan, Copies<Out::count> copies) {
+    element_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
     constexpr int U = kElementsPerThread;
     constexpr int kOperands = Out::count + In::count;
     __shared__ alignas(16) char memory[In::tile_bytes > 0 ? In::tile_bytes : 1];
@@ -220,10 +247,11 @@ __global__ void __launch_bounds__(kPointwiseThreads)
     bool valid[U];
     typename In::template Vectors<1> x[U];
     const uint64_t first = uint64_t{blockIdx.x} * (kPointwiseThreads * U) + threadIdx.x;
+    const auto outer = outer_offsets(plan);
     if (plan.staged != 0) {
         const auto by_column = plan.column_tiles(blockIdx.x);
         const auto by_row = plan.row_tiles(by_column.quotient);
-        auto base = plan.walk(by_row.quotient);
+        auto base = sum_of(plan.walk(by_row.quotient), outer);
         const uint32_t row = by_row.remainder * kTile, column = by_column.remainder * kTile;
 #pragma unroll
         for (int k = 0; k < kOperands; ++k) base.of[k] += row * plan.row_step[k] + column * plan.column_step[k];
@@ -240,7 +268,7 @@ __global__ void __launch_bounds__(kPointwiseThreads)
 #pragma unroll
         for (int u = 0; u < U; ++u) {
             valid[u] = first + u * kPointwiseThreads < plan.count;
-            if (valid[u]) offset[u] = plan.walk(static_cast<uint32_t>(first + u * kPointwiseThreads));
+            if (valid[u]) offset[u] = sum_of(plan.walk(static_cast<uint32_t>(first + u * kPointwiseThreads)), outer);
         }
     }
 #pragma unroll
@@ -251,23 +279,27 @@ __global__ void __launch_bounds__(kPointwiseThreads)
 #pragma unroll
     for (int u = 0; u < U; ++u)
         if (valid[u])
-            compute_and_copy<1>(fn, out, x[u], static_cast<int64_t>(first + u * kPointwiseThreads), offset[u], copies);
+            compute_and_copy<1>(fn, out, x[u],
+                                int64_t{blockIdx.y} * plan.count + static_cast<int64_t>(first) + u * kPointwiseThreads,
+                                offset[u], plan);
 }
+
+// --- host: what to launch, for any functor --------------------------------------------------------------------------
 
 // Takes up to 8 steps of the first axis along which every input stands still out of a large layout, so that what is
 // computed once is stored that often.
-template <int Operands, int MaxRank, int Outputs>
-void take_copies(Layout<Operands, MaxRank>* layout, Copies<Outputs>* copies) {
+template <int Operands, int MaxRank>
+void take_copies(Layout<Operands, MaxRank>* layout, int outputs, StridedPlan<Operands>* plan) {
     constexpr int64_t kEnough = int64_t{1} << 20;  // elements that still fill the chip
     for (int d = 0; d + 1 < layout->rank; ++d) {
-        bool still = Operands > Outputs;
-        for (int k = Outputs; k < Operands; ++k) still = still && layout->stride[k][d] == 0;
+        bool still = Operands > outputs;
+        for (int k = outputs; k < Operands; ++k) still = still && layout->stride[k][d] == 0;
         if (!still) continue;
         int count = 8;
         while (layout->extent[d] % count != 0) --count;
         if (layout->numel() / count < kEnough) return;
-        copies->count = count;
-        for (int k = 0; k < Outputs; ++k) copies->step[k] = layout->stride[k][d];
+        plan->copies = count;
+        for (int k = 0; k < outputs; ++k) plan->copy_step[k] = static_cast<uint32_t>(layout->stride[k][d]);
         layout->extent[d] /= count;
         for (int k = 0; k < Operands; ++k) layout->stride[k][d] *= count;
         return;
@@ -293,106 +325,153 @@ bool make_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, uns
 }
 
 // Chooses the axis whose tiles, with those of the last axis, let every input that is not dense along the last axis be read
-// along its own fastest one. Operands of `layout`: `outputs` outputs, then the inputs.
+// along its own fastest one, and takes both out of the layout.
 template <int Operands, int MaxRank>
-void plan_tiles(const Layout<Operands, MaxRank>& layout, int outputs, ElementPlan<Operands, MaxRank>* plan) {
+void take_tiles(Layout<Operands, MaxRank>* layout, int outputs, StridedPlan<Operands>* plan) {
     constexpr int64_t kLeast = kTile / 2;  // of both extents; narrower tiles would idle
-    const int last = layout.rank - 1;
+    const int last = layout->rank - 1;
     int row = -1;
     unsigned staged = 0;
     for (int k = outputs; k < Operands; ++k) {
         int fastest = last;
         for (int d = last - 1; d >= 0; --d) {
-            const int64_t step = magnitude(layout.stride[k][d]);
-            if (step != 0 && layout.stride[k][last] != 0 && step < magnitude(layout.stride[k][fastest])) fastest = d;
+            const int64_t step = magnitude(layout->stride[k][d]);
+            if (step != 0 && layout->stride[k][last] != 0 && step < magnitude(layout->stride[k][fastest])) fastest = d;
         }
-        if (fastest == last || (row >= 0 && fastest != row) || layout.extent[fastest] < kLeast) continue;
+        if (fastest == last || (row >= 0 && fastest != row) || layout->extent[fastest] < kLeast) continue;
         row = fastest;
         staged |= 1u << (k - outputs);
     }
-    if (staged == 0 || layout.extent[last] < kLeast) return;
-    Layout<Operands, MaxRank> outer = layout;
-    outer.rank = 0;
-    for (int d = 0; d < last; ++d) {
-        if (d == row) continue;
-        outer.extent[outer.rank] = layout.extent[d];
-        for (int k = 0; k < Operands; ++k) outer.stride[k][outer.rank] = layout.stride[k][d];
-        ++outer.rank;
-    }
+    if (staged == 0 || layout->extent[last] < kLeast) return;
     plan->staged = staged;
-    plan->walk = Walk<Operands, uint32_t, MaxRank>(outer);
-    plan->rows = static_cast<uint32_t>(layout.extent[row]);
-    plan->columns = static_cast<uint32_t>(layout.extent[last]);
+    plan->rows = static_cast<uint32_t>(layout->extent[row]);
+    plan->columns = static_cast<uint32_t>(layout->extent[last]);
     plan->row_tiles = FastDiv<uint32_t>(ceil_div<int64_t>(plan->rows, kTile));
     plan->column_tiles = FastDiv<uint32_t>(ceil_div<int64_t>(plan->columns, kTile));
     for (int k = 0; k < Operands; ++k) {
-        plan->row_step[k] = static_cast<uint32_t>(layout.stride[k][row]);
-        plan->column_step[k] = static_cast<uint32_t>(layout.stride[k][last]);
+        plan->row_step[k] = static_cast<uint32_t>(layout->stride[k][row]);
+        plan->column_step[k] = static_cast<uint32_t>(layout->stride[k][last]);
     }
+    Layout<Operands, MaxRank> outer = *layout;
+    outer.rank = 0;
+    for (int d = 0; d < last; ++d) {
+        if (d == row) continue;
+        outer.extent[outer.rank] = layout->extent[d];
+        for (int k = 0; k < Operands; ++k) outer.stride[k][outer.rank] = layout->stride[k][d];
+        ++outer.rank;
+    }
+    *layout = outer;
 }
 
-template <class Fn, int MaxRank, class... Out, class... In>
-Status launch_elements(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout,
-                       const Copies<sizeof...(Out)>& copies, const Fn& fn, const Outputs<Out...>& out,
-                       const Inputs<In...>& in) {
-    constexpr int operands = sizeof...(Out) + sizeof...(In);
-    ElementPlan<operands, MaxRank> plan;
-    plan.count = static_cast<uint32_t>(layout.numel());
-    if (!kIsPositional<Fn> && copies.count == 1) plan_tiles(layout, sizeof...(Out), &plan);
-    int64_t blocks = ceil_div<int64_t>(plan.count, kPointwiseThreads * kElementsPerThread);
-    if (plan.staged == 0)
-        plan.walk = Walk<operands, uint32_t, MaxRank>(layout);
-    else
-        blocks = layout.numel() / plan.rows / plan.columns * plan.row_tiles.divisor() * plan.column_tiles.divisor();
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPointwiseThreads)},
-                         element_kernel<Fn, MaxRank, Outputs<Out...>, Inputs<In...>>, fn, out, in, plan, copies);
+// The slower axes go to blockIdx.y, whose count is returned.
+template <int Operands, int MaxRank>
+int64_t split_axes(const Layout<Operands, MaxRank>& layout, StridedPlan<Operands>* plan) {
+    const int slower = layout.rank > kWalkedAxes ? layout.rank - kWalkedAxes : 0;
+    int64_t count = 1;
+    for (int d = slower - 1; d >= 0; --d) {
+        plan->outer_extent[plan->outer_rank] = FastDiv<uint32_t>(layout.extent[d]);
+        for (int k = 0; k < Operands; ++k) plan->outer_step[plan->outer_rank][k] = static_cast<uint32_t>(layout.stride[k][d]);
+        ++plan->outer_rank;
+        count *= layout.extent[d];
+    }
+    Layout<Operands, kWalkedAxes> walked;
+    for (int d = slower; d < layout.rank; ++d) {
+        int64_t strides[Operands];
+        for (int k = 0; k < Operands; ++k) strides[k] = layout.stride[k][d];
+        walked.append(layout.extent[d], strides);
+    }
+    plan->walk = Walk<Operands, uint32_t, kWalkedAxes>(walked);
+    plan->count = static_cast<uint32_t>(walked.numel());
+    return count;
 }
 
-template <class... T, int Operands, int MaxRank, size_t... I>
-void advance(Pack<T*...>* pointers, const Layout<Operands, MaxRank>& layout, int first, int axis, int64_t steps,
-             std::index_sequence<I...>) {
-    ((get<I>(*pointers) == nullptr ? void() : void(get<I>(*pointers) += steps * layout.stride[first + I][axis])), ...);
-}
+// What the planning needs to know of a functor and its operands.
+template <int Operands>
+struct StridedCall {
+    int outputs, lanes, unroll;  // unroll: vectors a thread
+    bool positional, aligned;
+    // Launches the vector kernel, or else the element kernel, on operands that begin `offset` elements later.
+    Status (*start)(void* context, bool vectors, const StridedPlan<Operands>& plan, const int64_t* offset, dim3 blocks);
+    void* context;
+};
 
-template <class Fn, int MaxRank, class... Out, class... In>
-Status pointwise_pieces(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& given, const Fn& fn,
-                        const Outputs<Out...>& out, const Inputs<In...>& in) {
-    using Shape = PointwiseShape<Fn, Outputs<Out...>, Inputs<In...>>;
-    constexpr int operands = sizeof...(Out) + sizeof...(In);
-    Layout<operands, MaxRank> layout = given;
-    if (!layout.fits_32bit()) {
-        // Halves of the axis over which an operand reaches farthest.
+template <int Operands, int MaxRank>
+__attribute__((noinline)) Status plan_strided(const StridedCall<Operands>& call, const Layout<Operands, MaxRank>& given,
+                                              const int64_t* offset) {
+    Layout<Operands, MaxRank> layout = given;
+    int64_t slower = 1;
+    for (int d = 0; d + kWalkedAxes < layout.rank; ++d) slower *= layout.extent[d];
+    if (!layout.fits_32bit() || slower > kMaxGridY) {
+        // Halves: of a slow axis, or of the one over which an operand reaches farthest.
         int axis = 0;
         int64_t farthest = -1;
         for (int d = 0; d < layout.rank; ++d)
-            for (int k = -1; k < operands; ++k) {
+            for (int k = -1; k < Operands; ++k) {
                 const int64_t reach = layout.extent[d] * (k < 0 ? 1 : magnitude(layout.stride[k][d]));
-                if (layout.extent[d] > 1 && reach > farthest) farthest = reach, axis = d;
+                if (layout.extent[d] > 1 && (slower <= kMaxGridY || d + kWalkedAxes < layout.rank) && reach > farthest)
+                    farthest = reach, axis = d;
             }
         const int64_t half = layout.extent[axis] / 2;
         layout.extent[axis] = half;
-        BK_TRY(pointwise_pieces(launch, layout, fn, out, in));
+        BK_TRY(plan_strided(call, layout, offset));
         layout.extent[axis] = given.extent[axis] - half;
-        Outputs<Out...> second_out = out;
-        Inputs<In...> second_in = in;
-        advance(&second_out.pointer, layout, 0, axis, half, std::index_sequence_for<Out...>{});
-        advance(&second_in.pointer, layout, sizeof...(Out), axis, half, std::index_sequence_for<In...>{});
-        return pointwise_pieces(launch, layout, fn, second_out, second_in);
+        int64_t second[Operands];
+        for (int k = 0; k < Operands; ++k) second[k] = offset[k] + half * layout.stride[k][axis];
+        return plan_strided(call, layout, second);
     }
-    Copies<sizeof...(Out)> copies;
-    take_copies(&layout, &copies);
-    unsigned broadcast = 0;
-    bool aligned = all_aligned(out.pointer, Shape::lanes, std::index_sequence_for<Out...>{}) &&
-                   all_aligned(in.pointer, Shape::lanes, std::index_sequence_for<In...>{});
-    for (const int64_t step : copies.step) aligned = aligned && step % Shape::lanes == 0;
-    if (Shape::lanes == 1 || !aligned || !make_vectors(&layout, sizeof...(Out), Shape::lanes, &broadcast))
-        return launch_elements(launch, layout, copies, fn, out, in);
-    constexpr int unroll = sizeof...(In) > 1 ? 1 : 2;
-    const int64_t vectors = layout.numel();
-    const int64_t blocks = ceil_div<int64_t>(vectors, kPointwiseThreads * unroll);
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPointwiseThreads)},
-                         vector_kernel<Shape::lanes, unroll, Fn, MaxRank, Outputs<Out...>, Inputs<In...>>, fn, out, in,
-                         Walk<operands, uint32_t, MaxRank>(layout), broadcast, copies, static_cast<uint32_t>(vectors));
+    StridedPlan<Operands> plan;
+    take_copies(&layout, call.outputs, &plan);
+    bool aligned = call.aligned && call.lanes > 1;
+    for (int k = 0; k < Operands; ++k) aligned = aligned && offset[k] % call.lanes == 0;
+    for (const uint32_t step : plan.copy_step) aligned = aligned && step % static_cast<uint32_t>(call.lanes) == 0;
+    const bool vectors = aligned && make_vectors(&layout, call.outputs, call.lanes, &plan.broadcast);
+    if (!vectors && !call.positional && plan.copies == 1) take_tiles(&layout, call.outputs, &plan);
+    const int64_t y = split_axes(layout, &plan);
+    int64_t x = ceil_div<int64_t>(plan.count, kPointwiseThreads * (vectors ? call.unroll : kElementsPerThread));
+    if (plan.staged != 0) x = int64_t{plan.count} * plan.row_tiles.divisor() * plan.column_tiles.divisor();
+    return call.start(call.context, vectors, plan, offset, dim3(static_cast<unsigned>(x), static_cast<unsigned>(y)));
+}
+
+// --- host: the launch of one functor --------------------------------------------------------------------------------
+
+template <class... T, size_t... I>
+void advance(Pack<T*...>* pointers, const int64_t* offset, std::index_sequence<I...>) {
+    ((get<I>(*pointers) == nullptr ? void() : void(get<I>(*pointers) += offset[I])), ...);
+}
+
+template <class Fn, class Out, class In>
+struct StridedStart {
+    static constexpr int kOperands = Out::count + In::count;
+    static constexpr int unroll = In::count > 1 ? 1 : 2;
+    const Launch& launch;
+    const Fn& fn;
+    const Out& out;
+    const In& in;
+
+    static Status start(void* context, bool vectors, const StridedPlan<kOperands>& plan, const int64_t* offset, dim3 blocks) {
+        constexpr int lanes = PointwiseShape<Fn, Out, In>::lanes;
+        const StridedStart& self = *static_cast<const StridedStart*>(context);
+        Out out = self.out;
+        In in = self.in;
+        advance(&out.pointer, offset, typename Out::Indices{});
+        advance(&in.pointer, offset + Out::count, typename In::Indices{});
+        const auto kernel = vectors ? vector_kernel<lanes, unroll, Fn, Out, In> : element_kernel<Fn, Out, In>;
+        return launch_kernel(self.launch, Grid{blocks, dim3(kPointwiseThreads)}, kernel, self.fn, out, in, plan);
+    }
+};
+
+template <class Fn, int MaxRank, class... Out, class... In>
+Status launch_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn,
+                      const Outputs<Out...>& out, const Inputs<In...>& in) {
+    using Shape = PointwiseShape<Fn, Outputs<Out...>, Inputs<In...>>;
+    using Start = StridedStart<Fn, Outputs<Out...>, Inputs<In...>>;
+    Start start{launch, fn, out, in};
+    const bool aligned = all_aligned(out.pointer, Shape::lanes, std::index_sequence_for<Out...>{}) &&
+                         all_aligned(in.pointer, Shape::lanes, std::index_sequence_for<In...>{});
+    const StridedCall<Start::kOperands> call{
+        static_cast<int>(sizeof...(Out)), Shape::lanes, Start::unroll, kIsPositional<Fn>, aligned, &Start::start, &start};
+    const int64_t origin[Start::kOperands] = {};
+    return plan_strided(call, layout, origin);
 }
 
 // The layout's operands are the outputs, then the inputs. One of several outputs may be null.
@@ -404,7 +483,7 @@ Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + siz
     bool contiguous = true;
     for (int k = 0; k < operands; ++k) contiguous = contiguous && layout.is_contiguous(k);
     if (contiguous) return pointwise(launch, layout.numel(), fn, out, in);
-    return pointwise_pieces(launch, layout, fn, out, in);
+    return launch_strided(launch, layout, fn, out, in);
 }
 
 }  // namespace bk

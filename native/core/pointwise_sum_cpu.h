@@ -46,19 +46,17 @@ C add_up(const C* x, int64_t count) {
 }
 
 // Part `split` of results [first, first + count) of the last kept axis, into sum[]. `base` is where the operands' first
-// result lies.
-template <class C, class Fn, class... Out, class... In, size_t... O, size_t... I>
-void sum_part(const SumLayout<sizeof...(Out) + sizeof...(In)>& plan, int64_t split, const Fn& fn, const int64_t* base,
-              int64_t count, const Pack<Out*...>& out, const Pack<const In*...>& in, C* sum, std::index_sequence<O...>,
-              std::index_sequence<I...> ins) {
-    constexpr int kIn = sizeof...(In);
-    constexpr int kOperands = kIn + sizeof...(Out);
+// result lies. The loop's operands: the term, the outputs, the inputs; a layout has the inputs, then the outputs.
+template <class C, int Operands>
+__attribute__((noinline)) void sum_part(const SumLayout<Operands>& plan, int inputs, int64_t split, const DenseLoop& loop,
+                                        char* const* pointers, const int64_t* base, int64_t count, C* sum) {
     const auto& along = plan.rows ? plan.summed : plan.kept;  // the axis of the inner loop
-    const int last = along.rank - 1;
-    const auto step = [&](int k) { return last < 0 ? int64_t{1} : along.stride[k][last]; };
-    const Walk<kOperands, uint64_t> walk(plan.summed);
+    const int last = along.rank - 1, outputs = Operands - inputs;
+    const Walk<Operands, uint64_t> walk(plan.summed);
     const int64_t stop = std::min(plan.summed.numel(), (split + 1) * plan.terms);
-    Buffer<C, kBuffer> value;
+    alignas(64) C value[kBuffer];
+    char* start[1 + Operands] = {reinterpret_cast<char*>(&value[0])};
+    int64_t step[1 + Operands] = {1};
     for (int64_t i = 0; i < count; ++i) sum[i] = 0;
     for (int64_t t = split * plan.terms; t < stop;) {
         // A run of terms along the last summed axis, or one term of every result.
@@ -66,15 +64,17 @@ void sum_part(const SumLayout<sizeof...(Out) + sizeof...(In)>& plan, int64_t spl
         if (plan.rows) run = std::min({plan.summed.extent[last] - t % plan.summed.extent[last], stop - t, int64_t{kBuffer}});
         const int64_t n = plan.rows ? run : count;
         const auto offset = walk(static_cast<uint64_t>(t));
-        const auto at = [&](int k) { return base[k] + signed_offset(offset.of[k]); };
-        const auto y = pack(RowOperand<C>{&value.cell[0], 1},
-                            RowOperand<Out>{get<O>(out) == nullptr ? nullptr : get<O>(out) + at(kIn + O), step(kIn + O)}...);
-        const auto x = pack(RowOperand<const In>{get<I>(in) + at(I), step(I)}...);
-        compute_row(fn, 0, n, y, x, std::make_index_sequence<1 + sizeof...(Out)>{}, ins);
+        for (int k = 0; k < Operands; ++k) {
+            const int place = 1 + (k < inputs ? outputs + k : k - inputs);
+            char* const origin = pointers[place - 1];
+            start[place] = origin == nullptr ? nullptr : origin + (base[k] + signed_offset(offset.of[k])) * loop.size[place];
+            step[place] = last < 0 ? 1 : along.stride[k][last];
+        }
+        compute_row(loop, 1 + Operands, 0, n, start, step);
         if (plan.rows)
-            sum[0] += add_up(&value.cell[0], n);
+            sum[0] += add_up(value, n);
         else
-            for (int64_t i = 0; i < n; ++i) sum[i] += value.cell[i];
+            for (int64_t i = 0; i < n; ++i) sum[i] += value[i];
         t += run;
     }
 }
@@ -95,8 +95,14 @@ Status sum_pass(const Launch& launch, const SumLayout<1 + sizeof...(Out) + sizeo
     const int64_t blocks = ceil_div(columns, block), tasks = outer.numel() * blocks;
     C* const partial = plan.splits > 1 ? Carver(launch.workspace).take<C>(plan.splits * plan.kept.numel()) : nullptr;
     const PickFunctor<C, Fn> picked{fn, output};
+    constexpr std::make_index_sequence<1 + sizeof...(Out)> outs{};
+    constexpr std::index_sequence_for<In...> ins{};
+    char* pointers[kOperands];
+    const DenseLoop loop =
+        erase(dense_loop(picked, Pack<C*, T*, Out*...>{}, in.pointer, std::make_index_sequence<2 + sizeof...(Out)>{}, ins),
+              pointers, out.pointer, in.pointer, outs, ins);
     split_ranges(tasks * plan.splits, grain_for(sizeof(T) * block * plan.terms), [&](int64_t begin, int64_t end) {
-        Buffer<C, kBuffer> sum;
+        alignas(64) C sum[kBuffer];
         for (int64_t task = begin; task < end; ++task) {
             const int64_t split = task / tasks, row = task % tasks / blocks, first = task % blocks * block;
             const int64_t count = std::min(block, columns - first);
@@ -104,14 +110,13 @@ Status sum_pass(const Launch& launch, const SumLayout<1 + sizeof...(Out) + sizeo
             int64_t base[kOperands];
             for (int k = 0; k < kOperands; ++k)
                 base[k] = signed_offset(offset.of[k]) + (last < 0 ? 0 : first * plan.kept.stride[k][last]);
-            sum_part(plan, split, picked, base, count, out.pointer, in.pointer, &sum.cell[0],
-                     std::make_index_sequence<1 + sizeof...(Out)>{}, std::index_sequence_for<In...>{});
+            sum_part(plan, static_cast<int>(sizeof...(In)), split, loop, pointers, base, count, sum);
             if (partial != nullptr) {
-                std::copy_n(&sum.cell[0], count, partial + split * plan.kept.numel() + row * columns + first);
+                std::copy_n(sum, count, partial + split * plan.kept.numel() + row * columns + first);
                 continue;
             }
             for (int64_t i = 0; i < count; ++i)
-                sums[base[target] + (last < 0 ? 0 : i * plan.kept.stride[target][last])] = narrow<T>(sum.cell[i]);
+                sums[base[target] + (last < 0 ? 0 : i * plan.kept.stride[target][last])] = narrow<T>(sum[i]);
         }
     });
     if (partial == nullptr) return Status::kOk;

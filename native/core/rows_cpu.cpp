@@ -1,0 +1,54 @@
+// Rows of pointwise loops on the CPU: operands that are not dense pass through buffers.
+#include "core/pointwise.h"
+
+namespace bk {
+
+void gather_bytes(int size, void* to, const void* from, int64_t step, int64_t count) {
+    switch (size) {
+        case 1: return gather(static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), step, count);
+        case 2: return gather(static_cast<uint16_t*>(to), static_cast<const uint16_t*>(from), step, count);
+        case 4: return gather(static_cast<uint32_t*>(to), static_cast<const uint32_t*>(from), step, count);
+        case 8: return gather(static_cast<uint64_t*>(to), static_cast<const uint64_t*>(from), step, count);
+        default:  // pairs of elements
+            for (int64_t i = 0; i < count; ++i)
+                memcpy(static_cast<char*>(to) + i * size, static_cast<const char*>(from) + i * step * size,
+                       static_cast<size_t>(size));
+    }
+}
+
+void scatter_bytes(int size, void* to, const void* from, int64_t step, int64_t count) {
+    switch (size) {
+        case 1: return scatter(static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), step, count);
+        case 2: return scatter(static_cast<uint16_t*>(to), static_cast<const uint16_t*>(from), step, count);
+        case 4: return scatter(static_cast<uint32_t*>(to), static_cast<const uint32_t*>(from), step, count);
+        case 8: return scatter(static_cast<uint64_t*>(to), static_cast<const uint64_t*>(from), step, count);
+        default:
+            for (int64_t i = 0; i < count; ++i)
+                memcpy(static_cast<char*>(to) + i * step * size, static_cast<const char*>(from) + i * size,
+                       static_cast<size_t>(size));
+    }
+}
+
+void compute_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
+                 const int64_t* step) {
+    constexpr int kMostOperands = 8, kMostBytes = 16;
+    bool dense = true;
+    for (int k = 0; k < operands; ++k) dense = dense && pointers[k] != nullptr && step[k] == 1;
+    if (dense) return loop.run(loop.fn, element, count, pointers);
+    alignas(64) char buffer[kMostOperands][kBuffer * kMostBytes];
+    for (int64_t first = 0; first < count; first += kBuffer) {
+        const int64_t n = count - first < kBuffer ? count - first : kBuffer;
+        char* now[kMostOperands];
+        for (int k = 0; k < operands; ++k) {
+            char* const start = pointers[k] == nullptr ? nullptr : pointers[k] + first * step[k] * loop.size[k];
+            now[k] = start != nullptr && step[k] == 1 ? start : &buffer[k][0];
+            if (k >= loop.outputs && step[k] != 1) gather_bytes(loop.size[k], now[k], start, step[k], n);
+        }
+        loop.run(loop.fn, element + first, n, now);
+        for (int k = 0; k < loop.outputs; ++k)
+            if (pointers[k] != nullptr && step[k] != 1)
+                scatter_bytes(loop.size[k], pointers[k] + first * step[k] * loop.size[k], now[k], step[k], n);
+    }
+}
+
+}  // namespace bk
