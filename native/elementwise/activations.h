@@ -70,23 +70,24 @@ template <class T>
 BK_HD compute_t<T> silu_slope(bool negative, const Decay<T>& d) {
     using C = compute_t<T>;
     const Pair<T> e = d.e.value;
-    C difference = (C(1) - d.z) + e.high;
+    const Pair<T> one = sum<T>(single<T>(C(1)), e);
+    Pair<T> difference = single<T>((one.high - d.z) + one.low);
     if constexpr (!std::is_same_v<T, bf16>) {
         constexpr Pair<T> root = constant<T>(1.2784645427610737, 1.0946994183093437e-16);
-        const C t = (root.high - d.z) + root.low;
-        C near;
+        const Pair<T> distance = sum<T>(single<T>(root.high - d.z), single<T>(root.low));
+        const C t = distance.high;
+        Pair<T> near;
         if constexpr (std::is_same_v<C, double>)
-            near = t * polynomial(t, 1.278464542761073795, 0.1392322713805368976, 0.04641075712684563402,
-                                  0.01160268928171140806, 0.002320537856342001646, 0.0003867563093903757783,
-                                  0.00005525090136059863952, 6.906362668483681888e-6, 7.673730398614605875e-7,
-                                  7.673732991779515927e-8, 6.984512660690233130e-9, 5.818900066099315701e-10);
+            near = compensated_polynomial<T>(
+                t, constant<T>(1.278464542761073795, 0), 0.1392322713805368976, 0.04641075712684563402, 0.01160268928171140806,
+                0.002320537856342001646, 0.0003867563093903757783, 0.00005525090136059863952, 6.906362668483681888e-6,
+                7.673730398614605875e-7, 7.673732991779515927e-8, 6.984512660690233130e-9, 5.818900066099315701e-10);
         else
-            near = t * polynomial(t, 1.2784645432, 0.13923227147, 0.046410635617, 0.011602671966, 0.0023257220709,
-                                  0.00038743155969);
-        difference = math::select(math::fabs<T>(t) < C(0.25), near, difference);
+            near = compensated_polynomial<T>(t, constant<T>(1.2784645432, 0), 0.13923227147, 0.046410635617, 0.011602671966,
+                                             0.0023257220709, 0.00038743155969);
+        difference = select<T>(math::fabs<T>(t) < C(0.25), product<T>(distance, near), difference);
     }
-    const Pair<T> one = sum<T>(single<T>(C(1)), e);
-    const Pair<T> below = product<T>(single<T>(difference), e);
+    const Pair<T> below = product<T>(difference, e);
     return quotient<T>(select<T>(negative, below, sum<T>(one, product<T>(single<T>(d.z), e))), product<T>(one, one));
 }
 
@@ -136,26 +137,30 @@ struct MishBackward {
         const Pair<T> e = d.e.value;
         const bool negative = x < C(0);
         // (w + 2) (w^2 + 2 w + 2) - 4 z (w + 1) for x < 0
-        C difference = math::fma(C(4) * (C(1) - d.z), C(1) + e.high, e.high * polynomial(e.high, 2, 4, 1));
+        const C four = C(4) * (C(1) - d.z);
+        const Pair<T> first = product<T>(single<T>(four), sum<T>(single<T>(C(1)), e));
+        const Pair<T> second = product<T>(e, sum<T>(single<T>(C(2)), single<T>(e.high * (C(4) + e.high))));
+        Pair<T> difference = single<T>((first.high + second.high) + (first.low + second.low));
         if constexpr (!std::is_same_v<T, bf16>) {
             constexpr Pair<T> root = constant<T>(1.1924312145154952, 4.8484829848031044e-17);
-            const C t = (root.high - d.z) + root.low;
-            C near;
+            const Pair<T> distance = sum<T>(single<T>(root.high - d.z), single<T>(root.low));
+            const C t = distance.high;
+            Pair<T> near;
             if constexpr (std::is_same_v<C, double>)
-                near =
-                    t * polynomial(t, 6.407964080090054641, 2.263207433519213087, 1.286182291977346237, 0.5578184890232331653,
-                                   0.2085348386108428094, 0.07168253538691764465, 0.02324529537340964873,
-                                   0.007137525655679686321, 0.002067039359663306929, 0.0005622137148769899219,
-                                   0.0001432870504611122452, 0.00003451968307842289679, 7.700139004281331973e-6);
+                near = compensated_polynomial<T>(t, constant<T>(6.407964080090054641, 0), 2.263207433519213087,
+                                                 1.286182291977346237, 0.5578184890232331653, 0.2085348386108428094,
+                                                 0.07168253538691764465, 0.02324529537340964873, 0.007137525655679686321,
+                                                 0.002067039359663306929, 0.0005622137148769899219, 0.0001432870504611122452,
+                                                 0.00003451968307842289679, 7.700139004281331973e-6);
             else
-                near = t * polynomial(t, 6.4079640802, 2.2632076252, 1.2861823157, 0.55779393181, 0.20852909121, 0.072467583480,
-                                      0.023457974592);
-            difference = math::select(math::fabs<T>(t) < C(0.25), near, difference);
+                near = compensated_polynomial<T>(t, constant<T>(6.4079640802, 0), 2.2632076252, 1.2861823157, 0.55779393181,
+                                                 0.20852909121, 0.072467583480, 0.023457974592);
+            difference = select<T>(math::fabs<T>(t) < C(0.25), product<T>(distance, near), difference);
         }
         const auto fraction = MishFraction<T>::of(negative, e);
         const C above = C(4) * d.z * (e.high * e.high * (C(1) + e.high));
-        const Pair<T> n = select<T>(negative, product<T>(single<T>(difference), e),
-                                    sum<T>(product<T>(fraction.n, fraction.d), single<T>(above)));
+        const Pair<T> n =
+            select<T>(negative, product<T>(difference, e), sum<T>(product<T>(fraction.n, fraction.d), single<T>(above)));
         return quotient<T>(n, product<T>(fraction.d, fraction.d)) * dy * scale_if<T>(negative, d.e.scale);
     }
 };
@@ -166,16 +171,18 @@ struct TanhDecay {
     using C = compute_t<T>;
     C z;
     ScaledExp<T> e;
+    Pair<T> slope;  // z v'(z)
 
     static BK_HD TanhDecay of(C x) {
         constexpr Pair<T> c1 = constant<T>(1.5957691216057308, -9.96930880911092e-17);
         constexpr Pair<T> c3 = constant<T>(0.07135481627260025, -6.175149918155315e-19);
-        const C z = math::min(C(std::is_same_v<C, double> ? 24 : 12), math::fabs<T>(x));
+        const C z = math::min(C(std::is_same_v<C, double> ? 25 : 12), math::fabs<T>(x));
         const C square = z * z;
         if constexpr (math::kIsHalf<T>) {
             // Both constants times log2 e.
             const C e = math::exp2<T>(z * math::fma(square, C(-0.1029432396), C(-2.302208199)));
-            return TanhDecay{z, {single<T>(e), C(1)}};
+            const C slope = z * math::fma(square, C(0.21406444881780073), C(1.5957691216057308));
+            return TanhDecay{z, {single<T>(e), C(1)}, single<T>(slope)};
         } else {
             // v in two parts: c3 z^2 = m, c1 + m = p, z p = v, each with its rounding error.
             const C m = c3.high * square;
@@ -185,7 +192,9 @@ struct TanhDecay {
             const C p_rest = ((c1.high - (p - p_m)) + (m - p_m)) + (m_rest + c1.low);
             const C v = z * p;
             const C v_rest = math::fma(z, p_rest, math::fma(z, p, -v));
-            return TanhDecay{z, scaled_exp<T>(-v, -v_rest)};
+            // v' = p + 2 m
+            const Pair<T> slope = sum<T>({p, p_rest}, {C(2) * m, C(2) * m_rest});
+            return TanhDecay{z, scaled_exp<T>(-v, -v_rest), product<T>(single<T>(z), slope)};
         }
     }
 };
@@ -209,24 +218,25 @@ struct GeluTanhBackward {
         const bool negative = x < C(0);
         const Pair<T> e = d.e.value;
         const Pair<T> one = sum<T>(single<T>(C(1)), e);
-        const C slope = d.z * math::fma(d.z * d.z, C(0.21406444881780073), C(1.5957691216057308));
-        C difference = one.high - slope;
+        Pair<T> difference = single<T>((one.high - d.slope.high) + (one.low - d.slope.low));
         if constexpr (!std::is_same_v<T, bf16>) {
             constexpr Pair<T> root = constant<T>(0.7524614220710163, -3.635560509207687e-17);
-            const C t = (d.z - root.high) - root.low;
-            C near;
+            const Pair<T> distance = sum<T>(single<T>(d.z - root.high), single<T>(-root.low));
+            const C t = distance.high;
+            Pair<T> near;
             if constexpr (std::is_same_v<C, double>)
-                near = t * polynomial(t, -2.460656764630239380, -0.09991152322555442616, -0.4004476935341127502,
-                                      0.07595899090774044668, -0.03048599055947641497, 0.01129523236027074383,
-                                      -0.003690378157912207373, 0.001152935015542522318, -0.0003564852443437624565,
-                                      0.0001030583116078030642, -0.00002846213204184974651, 7.723728459819466955e-6);
+                near = compensated_polynomial<T>(t, constant<T>(-2.460656764630239380, 0), -0.09991152322555442616,
+                                                 -0.4004476935341127502, 0.07595899090774044668, -0.03048599055947641497,
+                                                 0.01129523236027074383, -0.003690378157912207373, 0.001152935015542522318,
+                                                 -0.0003564852443437624565, 0.0001030583116078030642,
+                                                 -0.00002846213204184974651, 7.723728459819466955e-6);
             else
-                near = t * polynomial(t, -2.4606567929, -0.099911464166, -0.40043952793, 0.075953228572, -0.030834100432,
-                                      0.011445054429);
-            difference = math::select(math::fabs<T>(t) < C(0.25), near, difference);
+                near = compensated_polynomial<T>(t, constant<T>(-2.4606567929, 0), -0.099911464166, -0.40043952793,
+                                                 0.075953228572, -0.030834100432, 0.011445054429);
+            difference = select<T>(math::fabs<T>(t) < C(0.25), product<T>(distance, near), difference);
         }
-        const Pair<T> below = product<T>(single<T>(difference), e);
-        const Pair<T> n = select<T>(negative, below, sum<T>(one, product<T>(single<T>(slope), e)));
+        const Pair<T> below = product<T>(difference, e);
+        const Pair<T> n = select<T>(negative, below, sum<T>(one, product<T>(d.slope, e)));
         return quotient<T>(n, product<T>(one, one)) * dy * scale_if<T>(negative, d.e.scale);
     }
 };
@@ -242,7 +252,12 @@ struct Logit {
         const C x = math::select(p0 > C(0), clamped, given);
         const C m = math::fma(C(2), x, C(-1));
         const C near = math::fma(m, artanh_series<T>(m * m), C(2) * m);
-        const C far = math::log<T>(x / (C(1) - x));
+        C odds;
+        if constexpr (math::kIsHalf<T>)
+            odds = x * math::reciprocal<T>(C(1) - x);
+        else
+            odds = x / (C(1) - x);
+        const C far = math::log<T>(odds);
         return math::select(math::fabs<T>(m) < C(1.0 / 3.0), near, far);
     }
 };
@@ -284,7 +299,11 @@ struct Softplus {
     C p1 = C(INFINITY);
     BK_HD C operator()(C x) const {
         const auto d = ProductDecay<T>::of(p0, x);
-        const C log = log1p_of_fraction<T>(d.e.value) * d.e.scale / p0;
+        C log = log1p_of_fraction<T>(d.e.value) * d.e.scale;
+        if constexpr (math::kIsHalf<T>)
+            log *= math::reciprocal<T>(p0);
+        else
+            log /= p0;
         const C y = math::select(d.product > C(0), x + log, log);
         return math::select(d.product > p1, x, y);
     }
@@ -319,49 +338,70 @@ template <class T>
 struct SoftsignBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
-        const C d = C(1) + math::fabs<T>(x);
-        return dy / d / d;
+        const C z = math::fabs<T>(x);
+        const bool small = z < C(1);
+        const Pair<T> one = single<T>(C(1));
+        const C r = quotient<T>(one, sum<T>(single<T>(math::select(small, C(1), z)), single<T>(math::select(small, z, C(1)))));
+        return dy * r * r;
     }
 };
 
-// x - tanh(x): x^3 P(x^2) / Q(x^2) up to |x| = 1, from there on (|x| - 1) + 2 e / (1 + e) with e = exp(-2 |x|).
+// For z = |x| <= 1, z - tanh(z) = z^3 p / (1 + q), with z^2.
+template <class T>
+struct TanhFit {
+    using C = compute_t<T>;
+    Pair<T> square;
+    Pair<T> p;
+    C q;
+
+    static BK_HD TanhFit of(C z) {
+        const Pair<T> square = product<T>(single<T>(z), single<T>(z));
+        const C s = square.high;
+        if constexpr (math::kIsHalf<T>)
+            return TanhFit{square, single<T>(polynomial(s, 0.333332728, 0.00149991607)), s * C(0.404462369)};
+        else if constexpr (std::is_same_v<T, float>)
+            return TanhFit{square, compensated_polynomial<T>(s, constant<T>(0.33333333267, 0), 0.014708446403),
+                           s * polynomial(s, 0.44412526944, 0.015745736675)};
+        else
+            return TanhFit{square,
+                           compensated_polynomial<T>(s, constant<T>(1.0 / 3.0, 1.0 / 3.0 * 0x1p-54), 0.02351312917755657879,
+                                                     0.0003724816747014114394, 1.267146483130534078e-6),
+                           s * polynomial(s, 0.4705393875326697359, 0.02742843813241023453, 0.0004010747955896185187,
+                                          1.295807647897548724e-6)};
+    }
+};
+
+// x - tanh(x); beyond |x| = 1 it is (|x| - 1) + 2 e / (1 + e) with e = exp(-2 |x|).
 template <class T>
 struct Tanhshrink {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const C z = math::fabs<T>(x);
         const bool small = z < C(1);
-        const Pair<T> square = product<T>(single<T>(z), single<T>(z));
-        const C s = square.high;
-        Pair<T> p;
-        C q;
-        if constexpr (math::kIsHalf<T>) {
-            p = single<T>(polynomial(s, 0.333332728, 0.00149991607));
-            q = C(0.404462369);
-        } else if constexpr (std::is_same_v<T, float>) {
-            p = sum<T>(constant<T>(0.33333333267, 0), single<T>(s * C(0.014708446403)));
-            q = polynomial(s, 0.44412526944, 0.015745736675);
-        } else {
-            p = sum<T>(constant<T>(1.0 / 3.0, 1.0 / 3.0 * 0x1p-54),
-                       single<T>(s * polynomial(s, 0.02351312917755657879, 0.0003724816747014114394, 1.267146483130534078e-6)));
-            q = polynomial(s, 0.4705393875326697359, 0.02742843813241023453, 0.0004010747955896185187, 1.295807647897548724e-6);
-        }
-        const Pair<T> one = single<T>(C(1));
+        const auto fit = TanhFit<T>::of(z);
         const ScaledExp<T> e = scaled_exp<T>(C(-2) * z);
-        const Pair<T> n =
-            select<T>(small, product<T>(product<T>(single<T>(z), square), p), Pair<T>{C(2) * e.value.high, C(2) * e.value.low});
-        const C fraction = quotient<T>(n, sum<T>(one, select<T>(small, single<T>(s * q), e.value)));
+        const Pair<T> n = select<T>(small, product<T>(product<T>(single<T>(z), fit.square), fit.p),
+                                    Pair<T>{C(2) * e.value.high, C(2) * e.value.low});
+        const C fraction = quotient<T>(n, sum<T>(single<T>(C(1)), select<T>(small, single<T>(fit.q), e.value)));
         return math::copysign<T>(math::select(small, fraction, (z - C(1)) + fraction * e.scale), x);
     }
 };
 
-// tanh(x)^2 dy
+// tanh(x)^2 dy; tanh is z (1 + q - z^2 p) / (1 + q) or (1 - e) / (1 + e).
 template <class T>
 struct TanhshrinkBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
-        const C t = math::tanh<T>(x);
-        return t * dy * t;
+        const C z = math::fabs<T>(x);
+        const bool small = z < C(1);
+        const auto fit = TanhFit<T>::of(z);
+        const Pair<T> e = scaled_exp<T>(C(-2) * z).value;
+        const Pair<T> one = single<T>(C(1));
+        const C rest = math::fma(-fit.square.high, fit.p.high, fit.q);
+        const Pair<T> n = sum<T>(one, select<T>(small, single<T>(rest), Pair<T>{-e.high, -e.low}));
+        const Pair<T> d = sum<T>(one, select<T>(small, single<T>(fit.q), e));
+        const C factor = math::select(small, z, C(1));
+        return quotient<T>(product<T>(n, n), product<T>(d, d)) * factor * dy * factor;
     }
 };
 
@@ -386,7 +426,9 @@ struct SeluBackward {
     C p1 = C(1.0507009873554805);
     BK_HD C operator()(C dy, C x) const {
         const ScaledExp<T> e = scaled_exp<T>(math::min(C(0), x));
-        return math::select(x > C(0), p1 * dy, p1 * p0 * (e.value.high * dy) * e.scale);
+        const C y = rounded<T>(e.value) * dy;
+        const Pair<T> factor = product<T>(single<T>(p0), single<T>(p1));
+        return math::select(x > C(0), p1 * dy, math::fma(factor.high, y, factor.low * y) * e.scale);
     }
 };
 

@@ -73,6 +73,20 @@ BK_HD Pair<T> single(compute_t<T> x) {
     return Pair<T>{x, compute_t<T>(0)};
 }
 
+template <class T>
+BK_HD compute_t<T> rounded(Pair<T> x) {
+    if constexpr (math::kIsHalf<T>)
+        return x.high;
+    else
+        return x.high + x.low;
+}
+
+// c0 + x (c1 + ...), c0 being of at least the other term's magnitude.
+template <class T, class... Rest>
+BK_HD Pair<T> compensated_polynomial(compute_t<T> x, Pair<T> c0, Rest... rest) {
+    return sum<T>(c0, single<T>(x * polynomial(x, rest...)));
+}
+
 // n / d for finite n and d within [2^-126, 2^126].
 template <class T>
 BK_HD compute_t<T> quotient(Pair<T> n, Pair<T> d) {

@@ -13,7 +13,10 @@ namespace bk::op {
 template <class T>
 struct Glu {
     using C = compute_t<T>;
-    BK_HD C operator()(C a, C b) const { return a * Sigmoid<T>{}(b); }
+    BK_HD C operator()(C a, C b) const {
+        const ScaledExp<T> e = scaled_exp<T>(-math::fabs<T>(b));
+        return a * logistic<T>(b < C(0), e.value) * scale_if<T>(b < C(0), e.scale);
+    }
 };
 
 // sigmoid' = s (1 - s) = e / (1 + e)^2 with e = exp(-|b|)
@@ -46,7 +49,11 @@ struct RegluBackward {
 template <class T>
 struct Swiglu {
     using C = compute_t<T>;
-    BK_HD C operator()(C a, C b) const { return a * Silu<T>{}(b); }
+    BK_HD C operator()(C a, C b) const {
+        const auto d = Decay<T>::of(b);
+        const bool negative = b < C(0);
+        return a * math::select(negative, -d.z, b) * logistic<T>(negative, d.e.value) * scale_if<T>(negative, d.e.scale);
+    }
 };
 
 template <class T>
@@ -56,7 +63,7 @@ struct SwigluBackward {
         const auto d = Decay<T>::of(b);
         const bool negative = b < C(0);
         const C scale = scale_if<T>(negative, d.e.scale);
-        return pack(math::select(negative, -d.z, b) * logistic<T>(negative, d.e.value) * dy * scale,
+        return pack(dy * math::select(negative, -d.z, b) * logistic<T>(negative, d.e.value) * scale,
                     silu_slope<T>(negative, d) * a * dy * scale);
     }
 };
@@ -64,20 +71,19 @@ struct SwigluBackward {
 template <class T>
 struct Geglu {
     using C = compute_t<T>;
-    BK_HD C operator()(C a, C b) const { return a * Gelu<T>{}(b); }
+    BK_HD C operator()(C a, C b) const {
+        const auto normal = NormalTail<T>::of(b);
+        return gelu_times<T>(a, b, normal, normal.density());
+    }
 };
 
 template <class T>
 struct GegluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
-        const auto tail = NormalTail<T>::of(b);
-        const ScaledExp<T> e = tail.density();
-        const bool negative = b < C(0);
-        const C g = quotient<T>(product<T>(tail.m(), e.value), tail.q());
-        const C slope = math::select(negative, g, C(1) - g);
-        const auto n = product<T>(product<T>(single<T>(tail.z), tail.p()), e.value);
-        return pack(gelu_of_tail(b, quotient<T>(n, tail.q()) * e.scale) * dy, slope * a * dy * scale_if<T>(negative, e.scale));
+        const auto normal = NormalTail<T>::of(b);
+        const ScaledExp<T> e = normal.density();
+        return pack(gelu_times<T>(dy, b, normal, e), gelu_slope<T>(b, normal, e) * a * dy * scale_if<T>(b < C(0), e.scale));
     }
 };
 

@@ -1,8 +1,8 @@
 // gelu, x Phi(x), with Phi the distribution of the standard normal variable and phi its density, and its gradient.
 //
-// With z = |x| the tail is Phi(-z) = exp(-z^2 / 2) R(z), R(z) = erfcx(z / sqrt 2) / 2 = P(z) / Q(z), and the derivative of gelu
-// at -z is Phi(-z) - z phi(z) = exp(-z^2 / 2) (root - z) M(z) / Q(z): nothing cancels anywhere. P, Q and M have positive
-// coefficients; M / Q tends to 1 / sqrt(2 pi).
+// With z = |x| the tail is Phi(-z) = exp(-z^2 / 2) R(z), R(z) = erfcx(z / sqrt 2) / 2, and the derivative of gelu at -z is
+// Phi(-z) - z phi(z) = exp(-z^2 / 2) S(z), S(z) = (root - z) V(z): nothing cancels anywhere. The 16-bit types take R = P / Q
+// and V = M / Q with positive coefficients, the others R = W(u) / (z + 3) and V(u), u = (z - 3) / (z + 3).
 #pragma once
 
 #include <type_traits>
@@ -18,52 +18,71 @@ struct NormalTail {
     using C = compute_t<T>;
 
     // Beyond this z exp(-z^2 / 2) is 0.
-    static constexpr double kCap = std::is_same_v<C, double> ? 40 : 15;
+    static constexpr double kCap = std::is_same_v<C, double> ? 46.125 : 16.25;
 
     C z;
+    Pair<T> inverse;  // 1 / Q(z) or 1 / (z + 3)
+    C u;
 
-    static BK_HD NormalTail of(C x) { return NormalTail{math::min(C(kCap), math::fabs<T>(x))}; }
-
-    BK_HD Pair<T> p() const {
-        if constexpr (math::kIsHalf<T>)
-            return single<T>(polynomial(z, 0.499999791, 0.363730076, 0.120544915, 0.0172886676));
-        else if constexpr (std::is_same_v<T, float>)
-            return single<T>(polynomial(z, 0.50000000315, 0.43928469190, 0.18397006815, 0.040881438714, 0.0041532747731));
-        else
-            return single<T>(polynomial(z, 0.5000000000000000005, 0.8279523653549888302, 0.6796531574103785408,
-                                        0.3573797002920931258, 0.1320636107524104926, 0.03567384090949903285,
-                                        0.007124367752548001073, 0.001039978121954802825, 0.0001066046336220419021,
-                                        6.978426772814176810e-6, 2.242762695790134123e-7));
+    static BK_HD NormalTail of(C x) {
+        const C z = math::min(C(kCap), math::fabs<T>(x));
+        if constexpr (math::kIsHalf<T>) {
+            const C q = polynomial(z, 1, 1.52532415, 0.958283863, 0.301973854, 0.0433407297);
+            return NormalTail{z, single<T>(math::reciprocal<T>(q)), C(0)};
+        } else {
+            const C d = z + C(3);
+            const C z_rounded = d - C(3);
+            const C d_rest = (z - z_rounded) + (C(3) - (d - z_rounded));
+            const C t = math::reciprocal<T>(d);
+            const C t_rest = t * math::fma(-t, d_rest, math::fma(-t, d, C(1)));
+            return NormalTail{z, {t, t_rest}, math::fma(C(-6), t_rest, math::fma(C(-6), t, C(1)))};
+        }
     }
 
-    BK_HD Pair<T> q() const {
+    // R(z)
+    BK_HD Pair<T> tail() const {
+        Pair<T> w;
         if constexpr (math::kIsHalf<T>)
-            return single<T>(polynomial(z, 1, 1.52532415, 0.958283863, 0.301973854, 0.0433407297));
+            w = single<T>(polynomial(z, 0.499999791, 0.363730076, 0.120544915, 0.0172886676));
         else if constexpr (std::is_same_v<T, float>)
-            return single<T>(polynomial(z, 1, 1.6764543908, 1.2055521532, 0.47141114773, 0.10248068633, 0.010410604322));
+            w = compensated_polynomial<T>(u, constant<T>(0.72908369038, 0), -0.50933199141, 0.23001769942, -0.047262687979,
+                                          -0.010462512872, 0.0069693112372, 0.0010247539535, -0.0010325735836,
+                                          -0.00024473004175, 0.00013133029281, 5.4489130299e-5);
         else
-            return single<T>(polynomial(z, 1, 2.453789291512843228, 2.817146905982248266, 2.001584296892298358,
-                                        0.9802005065358079896, 0.3483637005797348318, 0.09199291250236151096,
-                                        0.01812423547274624812, 0.002624330887554863691, 0.0002677803660791813784,
-                                        0.00001749232186120780144, 5.621772386553912538e-7));
+            w = compensated_polynomial<T>(
+                u, constant<T>(0.7290836901333729966, -4.4735e-17), -0.5093319819174895682, 0.2300177199746035511,
+                -0.04726302514296105086, -0.01046286702330325447, 0.006972621240119933539, 0.001027592258939815353,
+                -0.001045828617195050847, -0.0002565753446440819793, 0.0001543944111425932190, 0.00007881266631390421644,
+                -0.00001324569214804715720, -0.00002068917228302140807, -3.519163773633169829e-6, 3.640441854716503478e-6,
+                2.260485054932996421e-6, 6.366986430958906816e-9, -6.000310135162182488e-7, -2.698535056216624063e-7,
+                5.020952334442600748e-8, 9.139185676333902840e-8, 1.996209952734960533e-8, -1.116012641726205696e-8,
+                -5.544727285321939154e-9, -4.814335807817324168e-10);
+        return product<T>(inverse, w);
     }
 
-    // (root - z) M(z)
-    BK_HD Pair<T> m() const {
-        constexpr Pair<T> root = constant<T>(0.7517915246935645, -1.4956759177009883e-17);
+    // S(z)
+    BK_HD Pair<T> slope() const {
+        const Pair<T> root = constant<T>(0.7517915246935645, -1.4956759177009883e-17);
         const Pair<T> distance = sum<T>(single<T>(root.high - z), single<T>(root.low));
-        if constexpr (math::kIsHalf<T>)
+        if constexpr (math::kIsHalf<T>) {
+            const C m = polynomial(z, 0.665077636, 0.837820651, 0.465352587, 0.133468338, 0.0172905032);
+            return product<T>(product<T>(distance, single<T>(m)), inverse);
+        } else if constexpr (std::is_same_v<T, float>) {
             return product<T>(distance,
-                              single<T>(polynomial(z, 0.665077636, 0.837820651, 0.465352587, 0.133468338, 0.0172905032)));
-        else if constexpr (std::is_same_v<T, float>)
-            return product<T>(distance, single<T>(polynomial(z, 0.66507800069, 0.93831914226, 0.60320020777, 0.21699604707,
-                                                             0.044006243892, 0.0041532303015)));
-        else
+                              compensated_polynomial<T>(u, constant<T>(0.47829767728, 0), -0.11997543925, 0.053596148646,
+                                                        -0.014074456507, 0.00020363999864, 0.0010926497205, -9.2798523270e-5,
+                                                        -0.00012289199033, 4.5643417809e-6, 1.1376148183e-5));
+        } else {
             return product<T>(
-                distance, single<T>(polynomial(z, 0.6650779951314342593, 1.455307813600251017, 1.537714429410587269,
-                                               1.025836410058806268, 0.4780360049147806545, 0.1631654740271869173,
-                                               0.04165095193662329130, 0.007969054674510907277, 0.001124162018782307910,
-                                               0.0001119777145404649623, 7.147035771485414423e-6, 2.242762695789623599e-7)));
+                distance,
+                compensated_polynomial<T>(
+                    u, constant<T>(0.4782976777552484068, 1.0762e-17), -0.1199754271354450569, 0.05359610983496918084,
+                    -0.01407477249018160910, 0.0002040713480080376692, 0.001095010471185904890, -0.00009407407146781203812,
+                    -0.0001300242881666908793, 4.764501435692427669e-6, 0.00002009233389777033795, 2.539863461171500436e-6,
+                    -3.016792430245286135e-6, -1.239239032835018000e-6, 2.422958263123699817e-7, 3.401099204715674262e-7,
+                    6.844520410971539950e-8, -5.353685803634968814e-8, -3.821771380052767984e-8, -1.045457949117477979e-9,
+                    8.933900931979138764e-9, 2.701097407912169511e-9, -9.208275612245247060e-10, -4.546394218186214781e-10));
+        }
     }
 
     // exp(-z^2 / 2), with what the rounding of z^2 left out where z^2 is not exact.
@@ -76,32 +95,47 @@ struct NormalTail {
     }
 };
 
-// x Phi(x), given z Phi(-z).
-template <class C>
-BK_HD C gelu_of_tail(C x, C tail) {
+template <class T>
+BK_HD compute_t<T> gelu(compute_t<T> x, const NormalTail<T>& normal, const ScaledExp<T>& e) {
+    using C = compute_t<T>;
+    const C tail = rounded<T>(product<T>(product<T>(single<T>(normal.z), normal.tail()), e.value)) * e.scale;
     return math::select(x < C(0), -tail, x - tail);
+}
+
+// factor x Phi(x), the product before any rounding of gelu to a subnormal number.
+template <class T>
+BK_HD compute_t<T> gelu_times(compute_t<T> factor, compute_t<T> x, const NormalTail<T>& normal, const ScaledExp<T>& e) {
+    using C = compute_t<T>;
+    const bool negative = x < C(0);
+    const C tail = rounded<T>(product<T>(normal.tail(), e.value));
+    const C phi = math::select(negative, tail, C(1) - tail * e.scale);
+    return factor * math::select(negative, -normal.z, x) * phi * math::select(negative, e.scale, C(1));
+}
+
+// The derivative of gelu, but for the scale where x is negative: g at -z gives 1 - g at z.
+template <class T>
+BK_HD compute_t<T> gelu_slope(compute_t<T> x, const NormalTail<T>& normal, const ScaledExp<T>& e) {
+    using C = compute_t<T>;
+    const C g = rounded<T>(product<T>(normal.slope(), e.value));
+    return math::select(x < C(0), g, C(1) - g);
 }
 
 template <class T>
 struct Gelu {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
-        const auto tail = NormalTail<T>::of(x);
-        const ScaledExp<T> e = tail.density();
-        const auto n = product<T>(product<T>(single<T>(tail.z), tail.p()), e.value);
-        return gelu_of_tail(x, quotient<T>(n, tail.q()) * e.scale);
+        const auto normal = NormalTail<T>::of(x);
+        return gelu<T>(x, normal, normal.density());
     }
 };
 
-// The derivative g of gelu at -z gives it at z too, 1 - g.
 template <class T>
 struct GeluBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
-        const auto tail = NormalTail<T>::of(x);
-        const ScaledExp<T> e = tail.density();
-        const C g = quotient<T>(product<T>(tail.m(), e.value), tail.q());
-        return math::select(x < C(0), g, C(1) - g) * dy * math::select(x < C(0), e.scale, C(1));
+        const auto normal = NormalTail<T>::of(x);
+        const ScaledExp<T> e = normal.density();
+        return gelu_slope<T>(x, normal, e) * dy * math::select(x < C(0), e.scale, C(1));
     }
 };
 

@@ -18,15 +18,18 @@ BK_HD compute_t<T> product_of_three(compute_t<T> p, compute_t<T> u, compute_t<T>
     return math::select(same_side, p, p * u) * math::select(same_side, u * v, v);
 }
 
-// x^(p - 1), given power(e) = x^e. The difference is exact for p from 1/2 to 2^23; elsewhere the power is x^p / x, which
-// leaves the range only where the result does, but for the ends of the range of x.
+// p x^(p - 1) dy, given power(e) = x^e. The difference p - 1 is exact from 1/2 to 2^23; elsewhere the power is x^p / x, by
+// which a large x divides first and a small one last, so that nothing leaves the range before the result does.
 template <class T, class Power>
-BK_HD compute_t<T> one_power_less(compute_t<T> x, compute_t<T> p, const Power& power) {
+BK_HD compute_t<T> power_slope(compute_t<T> x, compute_t<T> p, compute_t<T> dy, const Power& power) {
     using C = compute_t<T>;
     const bool exact = (p >= C(0.5)) & (p <= C(0x1p23));
-    const bool divide = !exact & (x != C(0)) & (math::fabs<T>(x) < C(INFINITY));
-    const C y = power(math::select(divide, p, p - C(1)));
-    return math::select(divide, y / x, y);
+    const C magnitude = math::fabs<T>(x);
+    const bool divide = !exact & (magnitude > C(0)) & (magnitude < C(INFINITY));
+    const bool large = magnitude > C(1);
+    const C y = power(math::select(divide, p, p - C(1))) / math::select(divide & large, x, C(1));
+    const C dx = product_of_three<T>(y, dy, p) / math::select(divide & !large, x, C(1));
+    return math::select(p == C(0), C(0), dx);
 }
 
 template <class T>
@@ -41,12 +44,11 @@ struct PowBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
         const C y = math::pow<T>(a, b);
-        const C less = one_power_less<T>(a, b, [a](C e) { return math::pow<T>(a, e); });
         const C log = math::log<T>(a);
         const bool limit = (math::fabs<T>(log) == C(INFINITY)) & ((y == C(0)) | ((a == C(0)) & (b >= C(0))));
-        const C da = product_of_three<T>(less, dy, b);
+        const C da = power_slope<T>(a, b, dy, [a](C e) { return math::pow<T>(a, e); });
         const C db = product_of_three<T>(y, dy, log);
-        return pack(math::select(b == C(0), C(0), da), math::select(limit, C(0), db));
+        return pack(da, math::select(limit, C(0), db));
     }
 };
 
@@ -63,8 +65,7 @@ struct PowfBackward {
     using C = compute_t<T>;
     C p0 = C(1);
     BK_HD C operator()(C dy, C x) const {
-        const C less = one_power_less<T>(x, p0, [x](C e) { return math::pow<T>(x, e); });
-        return math::select(p0 == C(0), C(0), product_of_three<T>(less, dy, p0));
+        return power_slope<T>(x, p0, dy, [x](C e) { return math::pow<T>(x, e); });
     }
 };
 
