@@ -18,17 +18,20 @@ BK_HD compute_t<T> product_of_three(compute_t<T> p, compute_t<T> u, compute_t<T>
     return math::select(same_side, p, p * u) * math::select(same_side, u * v, v);
 }
 
-// p x^(p - 1) dy, given power(e) = x^e. The difference p - 1 is exact from 1/2 to 2^23; elsewhere the power is x^p / x, by
-// which a large x divides first and a small one last, so that nothing leaves the range before the result does.
+// p x^(p - 1) dy, given power(e) = x^e. The power is x^(p - 2) x from p = 2 on, so that it does not become subnormal before
+// the result does, and x^(p - 1) from p = 1/2; both differences are exact up to 2^23. Elsewhere it is x^p / x, by which a large
+// x divides first and a small one last.
 template <class T, class Power>
 BK_HD compute_t<T> power_slope(compute_t<T> x, compute_t<T> p, compute_t<T> dy, const Power& power) {
     using C = compute_t<T>;
     const bool exact = (p >= C(0.5)) & (p <= C(0x1p23));
+    const bool twice = exact & (p >= C(2));
     const C magnitude = math::fabs<T>(x);
     const bool divide = !exact & (magnitude > C(0)) & (magnitude < C(INFINITY));
     const bool large = magnitude > C(1);
-    const C y = power(math::select(divide, p, p - C(1))) / math::select(divide & large, x, C(1));
-    const C dx = product_of_three<T>(y, dy, p) / math::select(divide & !large, x, C(1));
+    const C e = math::select(divide, p, p - math::select(twice, C(2), C(1)));
+    const C y = power(e) / math::select(divide & large, x, C(1));
+    const C dx = product_of_three<T>(y, dy, p) / math::select(divide & !large, x, C(1)) * math::select(twice, x, C(1));
     return math::select(p == C(0), C(0), dx);
 }
 
@@ -113,8 +116,11 @@ struct PowiBackward {
 
     static PowiBackward from(double p0, double) { return {integer_exponent(p0)}; }
     BK_HD C operator()(C dy, C x) const {
-        const C power = integer_power<T>(x, p0 == INT64_MIN ? p0 : p0 - 1, (p0 & 1) == 0);
-        const C dx = product_of_three<T>(power, dy, static_cast<C>(p0));
+        // x^(p0 - 1) is x^(p0 - 2) x or x^p0 / x, so that it does not become subnormal before the result does.
+        const int64_t e = p0 > 1 ? p0 - 2 : p0 < 0 ? p0 : 0;
+        const C power = integer_power<T>(x, e, (p0 & 1) != 0);
+        const C product = product_of_three<T>(power, dy, static_cast<C>(p0));
+        const C dx = product * math::select(p0 > 1, x, C(1)) / math::select(p0 < 0, x, C(1));
         return math::select(p0 == 0, C(0), dx);
     }
 };
