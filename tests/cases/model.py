@@ -62,7 +62,8 @@ class Expected:
     value    of the output's shape: float64 or longdouble, or integers, which are compared exactly
     op       for the class "ulp": key of tolerances.ULPS; what is not there has the default bound of its dtype
     count    pointwise: roundings before the last; sums: number of terms (scalar or per cell)
-    terms    sum of the magnitudes of what was added or cancelled, per cell
+    terms    sum of the magnitudes of what was added or cancelled, per cell; class "ulp" counts in units of them where
+             they are larger than a single value
     divided  part of `terms` that was rounded to storage before it was added
     """
 
