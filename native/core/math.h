@@ -17,20 +17,36 @@
 #if __GLIBC_PREREQ(2, 35)
 #define BK_SIMD(name)                                                       \
     __attribute__((__simd__("notinbranch"))) float name##f(float) noexcept; \
-    __attribute__((__simd__("notinbranch"))) double name(double) noexcept;
+    __attribute__((__simd__("notinbranch"))) double name(double) noexcept
 #define BK_SIMD2(name)                                                             \
     __attribute__((__simd__("notinbranch"))) float name##f(float, float) noexcept; \
-    __attribute__((__simd__("notinbranch"))) double name(double, double) noexcept;
+    __attribute__((__simd__("notinbranch"))) double name(double, double) noexcept
 extern "C" {
-BK_SIMD(exp)
-BK_SIMD(exp2)
-BK_SIMD(expm1)
-BK_SIMD(log)
-BK_SIMD(log2)
-BK_SIMD(log10)
-BK_SIMD(log1p) BK_SIMD(sin) BK_SIMD(cos) BK_SIMD(tan) BK_SIMD(asin) BK_SIMD(acos) BK_SIMD(atan) BK_SIMD(sinh) BK_SIMD(cosh)
-    BK_SIMD(tanh) BK_SIMD(asinh) BK_SIMD(acosh) BK_SIMD(atanh) BK_SIMD(erf) BK_SIMD(erfc) BK_SIMD(cbrt) BK_SIMD2(pow)
-        BK_SIMD2(atan2) BK_SIMD2(hypot)
+BK_SIMD(exp);
+BK_SIMD(exp2);
+BK_SIMD(expm1);
+BK_SIMD(log);
+BK_SIMD(log2);
+BK_SIMD(log10);
+BK_SIMD(log1p);
+BK_SIMD(sin);
+BK_SIMD(cos);
+BK_SIMD(tan);
+BK_SIMD(asin);
+BK_SIMD(acos);
+BK_SIMD(atan);
+BK_SIMD(sinh);
+BK_SIMD(cosh);
+BK_SIMD(tanh);
+BK_SIMD(asinh);
+BK_SIMD(acosh);
+BK_SIMD(atanh);
+BK_SIMD(erf);
+BK_SIMD(erfc);
+BK_SIMD(cbrt);
+BK_SIMD2(pow);
+BK_SIMD2(atan2);
+BK_SIMD2(hypot);
 }
 #undef BK_SIMD
 #undef BK_SIMD2

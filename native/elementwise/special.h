@@ -130,12 +130,12 @@ struct ErfinvBackward {
 // (6.3.5), whose sum of reciprocals is accumulated as one fraction.
 BK_HD double digamma_positive(double z) {
     double t = z, numerator = 0, denominator = 1;
-#define BK_STEP_DOWN(j)                                                                  \
-    {                                                                                    \
-        const bool above = z - (j) >= 1.0;                                               \
-        numerator = math::select(above, numerator * (z - (j)) + denominator, numerator); \
-        denominator = math::select(above, denominator * (z - (j)), denominator);         \
-        t = math::select(above, z - (j), t);                                             \
+#define BK_STEP_DOWN(j)                                                                         \
+    {                                                                                           \
+        const bool above = z - (j) >= 1.0;                                                      \
+        numerator = math::select(above, math::fma(numerator, z - (j), denominator), numerator); \
+        denominator = math::select(above, denominator * (z - (j)), denominator);                \
+        t = math::select(above, z - (j), t);                                                    \
     }
     BK_STEP_DOWN(1.0)
     BK_STEP_DOWN(2.0)
