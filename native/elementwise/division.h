@@ -118,12 +118,17 @@ struct DivBackward {
     }
 };
 
+// The type for whose quotients a gradient is computed, so that a large one may be multiplied by a small dy.
+template <class T>
+using long_quotient_t = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
+
 // da = dy, db = -floor(a / b) dy.
 template <class T>
 struct ModBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
-        return pack(dy, static_cast<C>(-floor_quotient<T>(a, b) * quotient_t<T>(dy)));
+        using L = long_quotient_t<T>;
+        return pack(dy, static_cast<C>(-floor_quotient<L>(a, b) * quotient_t<L>(dy)));
     }
 };
 
@@ -132,7 +137,8 @@ template <class T>
 struct RemainderBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
-        return pack(dy, static_cast<C>(-truncated_quotient<T>(a, b) * quotient_t<T>(dy)));
+        using L = long_quotient_t<T>;
+        return pack(dy, static_cast<C>(-truncated_quotient<L>(a, b) * quotient_t<L>(dy)));
     }
 };
 

@@ -69,25 +69,44 @@ struct FmaBackward {
     BK_HD Pack<C, C, C> operator()(C dy, C a, C b, C) const { return pack(b * dy, a * dy, dy); }
 };
 
+// x and y with the scale in one of them, the smaller if it is above 1, else the larger: that product leaves the range only
+// where the whole does.
+template <class C>
+BK_HD Pack<C, C> scaled_factors(C scale, C x, C y) {
+    const bool with_y = (math::fabs<C>(x) > math::fabs<C>(y)) == (math::fabs<C>(scale) > C(1));
+    return pack(scale * math::select(with_y, y, x), math::select(with_y, x, y));
+}
+
 template <class T>
 struct Addcmul {
     using C = compute_t<T>;
     C scale = C(1);
-    BK_HD C operator()(C a, C b, C c) const { return math::fma(scale * b, c, a); }
+    BK_HD C operator()(C a, C b, C c) const {
+        const Pack<C, C> factors = scaled_factors(scale, b, c);
+        return math::fma(get<0>(factors), get<1>(factors), a);
+    }
 };
 
 template <class T>
 struct AddcmulBackward {
     using C = compute_t<T>;
     C scale = C(1);
-    BK_HD Pack<C, C, C> operator()(C dy, C, C b, C c) const { return pack(dy, scale * c * dy, scale * b * dy); }
+    BK_HD Pack<C, C, C> operator()(C dy, C, C b, C c) const {
+        const Pack<C, C> db = scaled_factors(scale, c, dy), dc = scaled_factors(scale, b, dy);
+        return pack(dy, get<0>(db) * get<1>(db), get<0>(dc) * get<1>(dc));
+    }
 };
 
 template <class T>
 struct Addcdiv {
     using C = compute_t<T>;
     C scale = C(1);
-    BK_HD C operator()(C a, C b, C c) const { return math::fma(scale, b / c, a); }
+    BK_HD C operator()(C a, C b, C c) const {
+        // Factors on different sides of 1 are multiplied first: no step leaves the range where the whole does not.
+        const bool mixed = (math::fabs<C>(scale) > C(1)) != (math::fabs<C>(b) > C(1));
+        const C dividend = math::select(mixed, scale * b, b), factor = math::select(mixed, C(1), scale);
+        return math::fma(factor, dividend / c, a);
+    }
 };
 
 // db = scale dy / c, dc = -scale b dy / c^2.
