@@ -1,6 +1,7 @@
 // Functions of three operands and their gradients.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -105,7 +106,9 @@ struct Addcdiv {
         // Factors on different sides of 1 are multiplied first: no step leaves the range where the whole does not.
         const bool mixed = (math::fabs<C>(scale) > C(1)) != (math::fabs<C>(b) > C(1));
         const C dividend = math::select(mixed, scale * b, b), factor = math::select(mixed, C(1), scale);
-        return math::fma(factor, dividend / c, a);
+        const bool finite = (math::fabs<C>(scale) < C(INFINITY)) & (math::fabs<C>(b) < C(INFINITY)) & (c == c) & (c != C(0));
+        const bool unmoved = (math::fabs<C>(a) == C(INFINITY)) & finite;  // by a term that is too large for the type
+        return math::select(unmoved, a, math::fma(factor, dividend / c, a));
     }
 };
 
