@@ -44,14 +44,14 @@ WARNINGS := -Wall -Wextra $(if $(WERROR),-Werror)
 INCLUDES := -Iinclude -Inative -I$(GEN)
 CXXFLAGS ?= -O3 -g0
 CPU_FLAGS := -std=c++17 -fPIC -fopenmp -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off $(WARNINGS) -Wno-psabi $(INCLUDES)
+comma := ,
 # Several chips make a release, which newer chips run by its PTX; a build for one chip is for that one.
 GENCODE := $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
-           $(if $(word 2,$(CUDA_ARCHS)),-gencode=arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS)))
+           $(if $(word 2,$(CUDA_ARCHS)),-gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)))
 CUDA_FLAGS := -std=c++17 -O3 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wno-psabi $(if $(WERROR),--Werror=all-warnings) \
               -Xfatbin=-compress-all --cudart=static $(INCLUDES)
-LINK_FLAGS := -shared -Wl,-soname,$(SONAME) -Wl,--version-script=native/version_script.map -Wl,--no-undefined
+LINK_FLAGS := -shared $(if $(SAN_LINK),,-Wl$(comma)-s) -Wl,-soname,$(SONAME) -Wl,--version-script=native/version_script.map -Wl,--no-undefined
 
-comma := ,
 # A JSON list in a C++ raw string: a macro of it would not survive nvcc's handling of quotes.
 ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'

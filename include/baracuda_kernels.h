@@ -708,7 +708,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_remainder_backward_f64_can_implemen
 /*
  * binary_{F}_backward_{T}_strided  (T: f32 f16 bf16 f64)
  * binary_{F}_backward on strided operands. A gradient with a stride of 0 is summed over that axis, in f32 (f64 for
- * f64) and in a fixed order. A gradient may be NULL.
+ * f64) and in a fixed order; it must not be an input. A gradient may be NULL.
  *   mul        da = b dy, db = a dy
  *   div        da = dy / b, db = -a dy / b^2
  *   pow        da = b a^(b - 1) dy, db = a^b ln(a) dy; da = 0 for b = 0, db = 0 for a = 0 and b >= 0
@@ -732,7 +732,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_remainder_backward_f64_can_implemen
  *   in    b: T [shape]
  *   out   da: T [shape], may be NULL
  *   out   db: T [shape], may be NULL
- *   workspace partial sums of gradients that are summed over broadcast axes; with NULL the sums are the same and slower
+ *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_mul_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* a, const void* b, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -907,7 +907,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_ldexp_backward_f64_can_implement(in
  *   in    dy: T [shape]
  *   in    b: i32 [shape]
  *   out   da: T [shape]
- *   workspace partial sums of gradients that are summed over broadcast axes; with NULL the sums are the same and slower
+ *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_ldexp_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_b, const int64_t* stride_da, const void* dy, const void* b, void* da, void* workspace, size_t workspace_bytes, void* stream);
@@ -1485,7 +1485,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_sub_backward_f64_can_implement(int6
 /*
  * binary_{F}_backward_{T}_strided  (T: f32 f16 bf16 f64)
  * binary_{F}_backward on strided operands. A gradient with a stride of 0 is summed over that axis, in f32 (f64 for
- * f64) and in a fixed order. A gradient may be NULL.
+ * f64) and in a fixed order; it must not be an input. A gradient may be NULL.
  *   add  da = dy, db = dy
  *   sub  da = dy, db = -dy
  *   host  shape: i32 [rank]
@@ -1495,7 +1495,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_sub_backward_f64_can_implement(int6
  *   in    dy: T [shape]
  *   out   da: T [shape], may be NULL
  *   out   db: T [shape], may be NULL
- *   workspace partial sums of gradients that are summed over broadcast axes; with NULL the sums are the same and slower
+ *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_add_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -3179,7 +3179,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_backward_f64_can_implement(int
 /*
  * binary_lerp_backward_{T}_strided  (T: f32 f16 bf16 f64)
  * binary_lerp_backward on strided operands. A gradient with a stride of 0 is summed over that axis, in f32 (f64
- * for f64) and in a fixed order. A gradient may be NULL.
+ * for f64) and in a fixed order; it must not be an input. A gradient may be NULL.
  *   host  shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_da: i64 [rank]
@@ -3187,7 +3187,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_backward_f64_can_implement(int
  *   in    dy: T [shape]
  *   out   da: T [shape], may be NULL
  *   out   db: T [shape], may be NULL
- *   workspace partial sums of gradients that are summed over broadcast axes; with NULL the sums are the same and slower
+ *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_lerp_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, float p, void* workspace, size_t workspace_bytes, void* stream);
@@ -3262,7 +3262,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_backward_f64_can_impleme
 /*
  * binary_lerp_param_backward_{T}_strided  (T: f32 f16 bf16 f64)
  * binary_lerp_param_backward on strided operands. A gradient with a stride of 0 is summed over that axis, in f32
- * (f64 for f64) and in a fixed order. A gradient may be NULL.
+ * (f64 for f64) and in a fixed order; it must not be an input. A gradient may be NULL.
  *   host  shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_da: i64 [rank]
@@ -3270,7 +3270,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_backward_f64_can_impleme
  *   in    dy: T [shape]
  *   out   da: T [shape], may be NULL
  *   out   db: T [shape], may be NULL
- *   workspace partial sums of gradients that are summed over broadcast axes; with NULL the sums are the same and slower
+ *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, double p, void* workspace, size_t workspace_bytes, void* stream);
@@ -3368,14 +3368,14 @@ BARACUDA_API int32_t baracuda_kernels_prelu_f64_strided_can_implement(int64_t nu
 
 /*
  * prelu_backward_{T}  (T: f32 f16 bf16 f64)
- * dx = dy for x > 0, else w dy; dweight[c] sums dy x over the cells of channel c with x <= 0 or NaN, in f32 (f64
- * for f64) and in a fixed order. dx may be dy or x unless dweight is wanted.
+ * dx = dy for x > 0, else w dy; dweight[c] sums dy x over the cells of channel c with x < 0 or NaN, in f32 (f64
+ * for f64) and in a fixed order. dx may be dy or x.
  *   in    dy: T [numel]
  *   in    x: T [numel]
  *   in    weight: T [channel_extent]
  *   out   dx: T [numel], may be NULL
  *   out   dweight: T [channel_extent], may be NULL
- *   workspace partial sums of dweight; with NULL they are fewer and the call is slower
+ *   workspace parts of the sums dweight; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_prelu_backward_f32_run(int64_t numel, int64_t channel_stride, int32_t channel_extent, int32_t scalar_weight, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
@@ -3394,7 +3394,7 @@ BARACUDA_API size_t baracuda_kernels_prelu_backward_f64_workspace_size(int64_t n
 /*
  * prelu_backward_{T}_strided  (T: f32 f16 bf16 f64)
  * prelu_backward on strided operands. A gradient with a stride of 0 is summed over that axis, in f32 (f64 for f64)
- * and in a fixed order. A gradient may be NULL.
+ * and in a fixed order; it must not be an input. A gradient may be NULL.
  *   host  shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_x: i64 [rank]
@@ -3406,7 +3406,7 @@ BARACUDA_API size_t baracuda_kernels_prelu_backward_f64_workspace_size(int64_t n
  *   in    weight: T [shape]
  *   out   dx: T [shape], may be NULL
  *   out   dweight: T [shape], may be NULL
- *   workspace partial sums of gradients that are summed over broadcast axes; with NULL the sums are the same and slower
+ *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_prelu_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_weight, const int64_t* stride_dx, const int64_t* stride_dweight, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
@@ -3696,7 +3696,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_fma_backward_f64_can_implement(int
 /*
  * ternary_{F}_backward_{T}_strided  (T: f32 f16 bf16 f64)
  * ternary_{F}_backward on strided operands. A gradient with a stride of 0 is summed over that axis, in f32 (f64
- * for f64) and in a fixed order. A gradient may be NULL.
+ * for f64) and in a fixed order; it must not be an input. A gradient may be NULL.
  *   clamp  dy to the operand whose value was taken, a where it equals a bound, c where b > c
  *   fma    da = b dy, db = a dy, dc = dy
  *   host  shape: i32 [rank]
@@ -3714,7 +3714,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_fma_backward_f64_can_implement(int
  *   out   da: T [shape], may be NULL
  *   out   db: T [shape], may be NULL
  *   out   dc: T [shape], may be NULL
- *   workspace partial sums of gradients that are summed over broadcast axes; with NULL the sums are the same and slower
+ *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_clamp_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_da, const int64_t* stride_db, const int64_t* stride_dc, const void* dy, const void* a, const void* b, const void* c, void* da, void* db, void* dc, void* workspace, size_t workspace_bytes, void* stream);
@@ -3776,7 +3776,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_backward_f64_can_implement
 /*
  * ternary_{F}_backward_{T}_strided  (T: f32 f16 bf16 f64)
  * ternary_{F}_backward on strided operands. A gradient with a stride of 0 is summed over that axis, in f32 (f64
- * for f64) and in a fixed order. A gradient may be NULL.
+ * for f64) and in a fixed order; it must not be an input. A gradient may be NULL.
  *   addcmul  da = dy, db = scale c dy, dc = scale b dy
  *   addcdiv  da = dy, db = scale dy / c, dc = -scale b dy / c^2
  *   host  shape: i32 [rank]
@@ -3794,7 +3794,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_backward_f64_can_implement
  *   out   da: T [shape], may be NULL
  *   out   db: T [shape], may be NULL
  *   out   dc: T [shape], may be NULL
- *   workspace partial sums of gradients that are summed over broadcast axes; with NULL the sums are the same and slower
+ *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_addcmul_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_da, const int64_t* stride_db, const int64_t* stride_dc, const void* dy, const void* a, const void* b, const void* c, void* da, void* db, void* dc, float scale, void* workspace, size_t workspace_bytes, void* stream);
@@ -3857,7 +3857,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_param_backward_f64_can_imp
 /*
  * ternary_{F}_param_backward_{T}_strided  (T: f32 f16 bf16 f64)
  * ternary_{F}_param_backward on strided operands. A gradient with a stride of 0 is summed over that axis, in f32
- * (f64 for f64) and in a fixed order. A gradient may be NULL.
+ * (f64 for f64) and in a fixed order; it must not be an input. A gradient may be NULL.
  *   addcmul  da = dy, db = scale c dy, dc = scale b dy
  *   addcdiv  da = dy, db = scale dy / c, dc = -scale b dy / c^2
  *   host  shape: i32 [rank]
@@ -3875,7 +3875,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_param_backward_f64_can_imp
  *   out   da: T [shape], may be NULL
  *   out   db: T [shape], may be NULL
  *   out   dc: T [shape], may be NULL
- *   workspace partial sums of gradients that are summed over broadcast axes; with NULL the sums are the same and slower
+ *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_addcmul_param_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_da, const int64_t* stride_db, const int64_t* stride_dc, const void* dy, const void* a, const void* b, const void* c, void* da, void* db, void* dc, double scale, void* workspace, size_t workspace_bytes, void* stream);
@@ -7497,7 +7497,7 @@ BARACUDA_API int32_t baracuda_kernels_where_backward_f64_can_implement(int64_t n
 /*
  * where_backward_{T}_strided  (T: f32 f16 bf16 f64)
  * where_backward on strided operands. A gradient with a stride of 0 is summed over that axis, in f32 (f64 for f64)
- * and in a fixed order. A gradient may be NULL.
+ * and in a fixed order; it must not be an input. A gradient may be NULL.
  *   host  shape: i32 [rank]
  *   host  stride_cond: i64 [rank]
  *   host  stride_dy: i64 [rank]
@@ -7507,7 +7507,7 @@ BARACUDA_API int32_t baracuda_kernels_where_backward_f64_can_implement(int64_t n
  *   in    dy: T [shape]
  *   out   da: T [shape], may be NULL
  *   out   db: T [shape], may be NULL
- *   workspace partial sums of gradients that are summed over broadcast axes; with NULL the sums are the same and slower
+ *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_where_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_cond, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* cond, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -7589,6 +7589,22 @@ BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_bf16_workspace_size(
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+
+/* ---- image ----------------------------------------------------------------------------------------------------- */
+
+/*
+ * affine_grid_2d_{T}  (T: f32 f64)
+ * Sampling positions (x, y) of an affine map: x = t00 bx + t01 by + t02, y = t10 bx + t11 by + t12, where bx = (2
+ * j + 1) / width - 1 and by = (2 i + 1) / height - 1 are the centre of the output's cell (i, j), corners not
+ * aligned.
+ *   in    theta: T [batch, 2, 3]
+ *   out   grid: T [batch, height, width, 2]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f32_run(int32_t batch, int32_t height, int32_t width, const void* theta, void* grid, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f32_can_implement(int32_t batch, int32_t height, int32_t width, const void* theta, const void* grid);
+BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_run(int32_t batch, int32_t height, int32_t width, const void* theta, void* grid, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_can_implement(int32_t batch, int32_t height, int32_t width, const void* theta, const void* grid);
 
 /* ---- segment --------------------------------------------------------------------------------------------------- */
 

@@ -19,12 +19,13 @@
 
 namespace bk {
 
+#if BK_ISA_DISPATCH
+// For processors without AVX2, of before 2013: not worth the time that vectorising takes the compiler.
 template <class Body>
-__attribute__((flatten)) void run_range(const Body& body, int64_t begin, int64_t end) {
+__attribute__((flatten, optimize("no-tree-vectorize"))) void run_range(const Body& body, int64_t begin, int64_t end) {
     body(begin, end);
 }
 
-#if BK_ISA_DISPATCH
 template <class Body>
 __attribute__((flatten, target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi2,prefer-vector-width=512"))) void
 run_range_avx512(const Body& body, int64_t begin, int64_t end) {
@@ -50,6 +51,13 @@ inline Isa detect_isa() {
 inline Isa isa() {
     static const Isa value = detect_isa();
     return value;
+}
+#endif
+
+#if !BK_ISA_DISPATCH
+template <class Body>
+__attribute__((flatten)) void run_range(const Body& body, int64_t begin, int64_t end) {
+    body(begin, end);
 }
 #endif
 

@@ -72,7 +72,7 @@ inline int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 // Drops axes of extent 1, orders the rest by the stride of operand 0 (largest first, so that neighbours in the index
 // space are neighbours in its memory) and merges axes that all operands cross in one stride.
 template <int Operands, int MaxRank>
-__attribute__((noinline)) Layout<Operands, MaxRank> collapse(const Layout<Operands, MaxRank>& given) {
+BK_COLD Layout<Operands, MaxRank> collapse(const Layout<Operands, MaxRank>& given) {
     Layout<Operands, MaxRank> sorted;
     for (int d = 0; d < given.rank; ++d) {
         if (given.extent[d] == 1) continue;

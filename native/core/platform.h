@@ -20,4 +20,7 @@
 #define BK_ON_GPU 0
 #endif
 
+// Host code that thousands of entry points share: one copy of it is enough.
+#define BK_COLD __attribute__((noinline))
+
 #define BK_RESTRICT __restrict__

@@ -121,7 +121,7 @@ void compute_row(const DenseLoop& loop, int operands, int64_t element, int64_t c
 
 // The loop over all rows of a collapsed layout, whose operands are the outputs, then the inputs.
 template <int Operands, int MaxRank>
-__attribute__((noinline)) void run_rows(const DenseLoop& loop, const Layout<Operands, MaxRank>& given, char* const* pointers) {
+BK_COLD void run_rows(const DenseLoop& loop, const Layout<Operands, MaxRank>& given, char* const* pointers) {
     auto layout = collapse(given);
     if (layout.rank == 0) {
         layout.rank = 1;

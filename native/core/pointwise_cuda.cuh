@@ -396,8 +396,7 @@ struct StridedCall {
 };
 
 template <int Operands, int MaxRank>
-__attribute__((noinline)) Status plan_strided(const StridedCall<Operands>& call, const Layout<Operands, MaxRank>& given,
-                                              const int64_t* offset) {
+BK_COLD Status plan_strided(const StridedCall<Operands>& call, const Layout<Operands, MaxRank>& given, const int64_t* offset) {
     Layout<Operands, MaxRank> layout = given;
     int64_t slower = 1;
     for (int d = 0; d + kWalkedAxes < layout.rank; ++d) slower *= layout.extent[d];
@@ -435,7 +434,7 @@ __attribute__((noinline)) Status plan_strided(const StridedCall<Operands>& call,
 // --- host: the launch of one functor --------------------------------------------------------------------------------
 
 template <class... T, size_t... I>
-void advance(Pack<T*...>* pointers, const int64_t* offset, std::index_sequence<I...>) {
+void advance([[maybe_unused]] Pack<T*...>* pointers, [[maybe_unused]] const int64_t* offset, std::index_sequence<I...>) {
     ((get<I>(*pointers) == nullptr ? void() : void(get<I>(*pointers) += offset[I])), ...);
 }
 
@@ -474,15 +473,21 @@ Status launch_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof
     return plan_strided(call, layout, origin);
 }
 
+// Collapses the layout and says whether all its operands are dense.
+template <int Operands, int MaxRank>
+BK_COLD bool collapse_dense(const Layout<Operands, MaxRank>& given, Layout<Operands, MaxRank>* layout) {
+    *layout = collapse(given);
+    bool dense = true;
+    for (int k = 0; k < Operands; ++k) dense = dense && layout->is_contiguous(k);
+    return dense;
+}
+
 // The layout's operands are the outputs, then the inputs. One of several outputs may be null.
 template <class Fn, int MaxRank, class... Out, class... In>
 Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& given, const Fn& fn,
                          const Outputs<Out...>& out, const Inputs<In...>& in) {
-    constexpr int operands = sizeof...(Out) + sizeof...(In);
-    const Layout<operands, MaxRank> layout = collapse(given);
-    bool contiguous = true;
-    for (int k = 0; k < operands; ++k) contiguous = contiguous && layout.is_contiguous(k);
-    if (contiguous) return pointwise(launch, layout.numel(), fn, out, in);
+    Layout<sizeof...(Out) + sizeof...(In), MaxRank> layout;
+    if (collapse_dense(given, &layout)) return pointwise(launch, layout.numel(), fn, out, in);
     return launch_strided(launch, layout, fn, out, in);
 }
 

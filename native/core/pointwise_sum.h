@@ -40,7 +40,7 @@ constexpr int64_t kSumLeastTerms = 256;
 
 // `layout` has the inputs, then the outputs; `output` counts from the first operand.
 template <int Operands>
-SumLayout<Operands> plan_sum_of(const Layout<Operands>& layout, int output) {
+BK_COLD SumLayout<Operands> plan_sum_of(const Layout<Operands>& layout, int output) {
     SumLayout<Operands> plan;
     for (int d = 0; d < layout.rank; ++d) {
         int64_t stride[Operands];

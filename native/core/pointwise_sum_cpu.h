@@ -48,8 +48,8 @@ C add_up(const C* x, int64_t count) {
 // Part `split` of results [first, first + count) of the last kept axis, into sum[]. `base` is where the operands' first
 // result lies. The loop's operands: the term, the outputs, the inputs; a layout has the inputs, then the outputs.
 template <class C, int Operands>
-__attribute__((noinline)) void sum_part(const SumLayout<Operands>& plan, int inputs, int64_t split, const DenseLoop& loop,
-                                        char* const* pointers, const int64_t* base, int64_t count, C* sum) {
+BK_COLD void sum_part(const SumLayout<Operands>& plan, int inputs, int64_t split, const DenseLoop& loop, char* const* pointers,
+                      const int64_t* base, int64_t count, C* sum) {
     const auto& along = plan.rows ? plan.summed : plan.kept;  // the axis of the inner loop
     const int last = along.rank - 1, outputs = Operands - inputs;
     const Walk<Operands, uint64_t> walk(plan.summed);

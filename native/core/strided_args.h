@@ -15,7 +15,7 @@ struct NamedStrides {
 };
 
 // Of an output: no two indices may name one element, as far as a stride of 0 tells.
-inline Status require_distinct(const NamedStrides& strides, int32_t rank, const int32_t* shape) {
+BK_COLD inline Status require_distinct(const NamedStrides& strides, int32_t rank, const int32_t* shape) {
     for (int32_t d = 0; d < rank; ++d)
         if (strides.array[d] == 0 && shape[d] > 1)
             return fail(Status::kInvalidProblem, "%s[%d] is 0, but an output has %d elements along that axis", strides.name, d,
@@ -24,7 +24,7 @@ inline Status require_distinct(const NamedStrides& strides, int32_t rank, const 
 }
 
 // Offsets stay far inside 64 bits, so that sums and products of them cannot overflow.
-inline Status require_reach(const NamedStrides& strides, int32_t rank, const int32_t* shape) {
+BK_COLD inline Status require_reach(const NamedStrides& strides, int32_t rank, const int32_t* shape) {
     constexpr int64_t limit = int64_t{1} << 58;
     for (int32_t d = 0; d < rank; ++d) {
         const int64_t steps = shape[d] > 1 ? shape[d] : 1;
@@ -37,8 +37,9 @@ inline Status require_reach(const NamedStrides& strides, int32_t rank, const int
 
 // count >= 0, the rank in range, the arrays there (at rank 0 too: the reference ABI wants them), and `count` the product
 // of `shape`.
-inline Status check_shape(const char* count_name, int64_t count, int32_t rank, const char* shape_name, const int32_t* shape,
-                          std::initializer_list<NamedStrides> inputs, std::initializer_list<NamedStrides> outputs) {
+BK_COLD inline Status check_shape(const char* count_name, int64_t count, int32_t rank, const char* shape_name,
+                                  const int32_t* shape, std::initializer_list<NamedStrides> inputs,
+                                  std::initializer_list<NamedStrides> outputs) {
     BK_TRY(require_non_negative({{count_name, count}}));
     BK_TRY(require_rank(rank));
     if (count == 0) return Status::kOk;
@@ -61,7 +62,7 @@ inline Status check_shape(const char* count_name, int64_t count, int32_t rank, c
 }
 
 template <int Operands>
-Layout<Operands> make_layout(int32_t rank, const int32_t* shape, const int64_t* const (&strides)[Operands]) {
+BK_COLD Layout<Operands> make_layout(int32_t rank, const int32_t* shape, const int64_t* const (&strides)[Operands]) {
     Layout<Operands> layout;
     for (int32_t d = 0; d < rank; ++d) {
         int64_t at_axis[Operands];
