@@ -64,7 +64,8 @@ class Expected:
     count    pointwise: roundings before the last; sums: number of terms (scalar or per cell)
     terms    sum of the magnitudes of what was added or cancelled, per cell; class "ulp" counts in units of them where
              they are larger than a single value
-    divided  part of `terms` that was rounded to storage before it was added
+    divided  part of `terms` that was rounded to storage before it was added; class "ulp": what multiplies a factor that
+             may be subnormal in the compute type
     """
 
     value: np.ndarray

@@ -139,6 +139,8 @@ def fill(row):
             # the same cells for both inputs: their places alternate
             place = np.arange(values.size).reshape(shape) % 3
             tame = pool[~np.isfinite(pool) | (np.abs(pool) <= 1) & ((np.abs(pool) >= 0.01) | (pool == 0))]
+            # an infinite dy times a derivative that underflows may be NaN or infinite
+            values = values if is_dy else np.where(place == 0, np.clip(values, -8, 8), values)
             values = np.where(place == (0 if is_dy else 1), with_special(draw, values, pool), values)
             values = np.where(place == 2, with_special(draw, values, tame), values)
         elif kind == "special":
@@ -194,10 +196,11 @@ def reference_of(row):
         if backward:
             dx, saved = arrays["dx"], arrays.get("saved", arrays.get("x"))
             value = BACKWARD[function](arrays["dy"].values, saved.values, *constants(function, dx.dtype))
+            dy = np.abs(arrays["dy"].values)
             with np.errstate(all="ignore"):
-                terms = np.abs(arrays["dy"].values) * cancelled(function, saved.values, dx.dtype, True)
+                terms = dy * cancelled(function, saved.values, dx.dtype, True)
             terms = np.where(np.isfinite(terms), terms, 0.0)
-            return {"dx": Expected(value, terms=terms, op=f"{function}_backward")}
+            return {"dx": Expected(value, terms=terms, divided=dy, op=f"{function}_backward")}
         x = arrays["x"]
         if not is_float(x.dtype):
             return {"y": Expected(INTEGER[function](x.values, x.dtype))}

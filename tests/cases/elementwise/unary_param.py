@@ -53,7 +53,7 @@ def reference_of(row):
             given = [math.trunc(given[0])]
         if backward:
             value = BACKWARD[function](arrays["dy"].values, arrays["x"].values, *given)
-            return {"dx": Expected(value, op=f"{function}_backward")}
+            return {"dx": Expected(value, divided=np.abs(arrays["dy"].values), op=f"{function}_backward")}
         return {"y": Expected(FORWARD[function](arrays["x"].values, *given), op=function)}
 
     return reference
