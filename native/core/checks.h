@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "core/platform.h"
 #include "core/status.h"
 
 namespace bk {

@@ -1,10 +1,10 @@
 """The case table: one Case a row of the op tables. model.py says what each field means."""
 
-from . import attention, elementwise, embedding, segment, shape_layout
+from . import attention, elementwise, embedding, image, segment, shape_layout
 from .model import Array, Bad, Bench, BenchArray, Bound, Case, Draw, Expected, Idle, Problem, strides_for
 
 CASES: dict[str, Case] = {
-    case.row: case for family in (attention, elementwise, embedding, segment, shape_layout) for case in family.CASES
+    case.row: case for family in (attention, elementwise, embedding, image, segment, shape_layout) for case in family.CASES
 }
 
 __all__ = [
