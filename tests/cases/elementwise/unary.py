@@ -140,7 +140,7 @@ def fill(row):
             place = np.arange(values.size).reshape(shape) % 3
             tame = pool[~np.isfinite(pool) | (np.abs(pool) <= 1) & ((np.abs(pool) >= 0.01) | (pool == 0))]
             # an infinite dy times a derivative that underflows may be NaN or infinite
-            values = values if is_dy else np.where(place == 0, np.clip(values, -8, 8), values)
+            values = values if is_dy else np.where(place == 1, values, np.clip(values, -8, 8))
             values = np.where(place == (0 if is_dy else 1), with_special(draw, values, pool), values)
             values = np.where(place == 2, with_special(draw, values, tame), values)
         elif kind == "special":
