@@ -92,7 +92,7 @@ def _measure(
 ) -> dict[Function, Any]:
     device = library.backend
     runs = [run for f in functions for run in _runs(torch, f)]
-    forward, backward = true(torch)
+    forward, backward = true(torch, device)
     steps = (QUICK_STEP,) if quick else (1, QUICK_STEP)
     for step in steps:
         wanted = [r for r in runs if len(steps) == 1 or (step == 1) == (r.dy in (None, 1.0))]

@@ -1,6 +1,6 @@
 """The functions in PyTorch's float64 on the device: near enough to measure f32, and quick enough for every f32.
 
-Apart from tests/references, which is exact to more digits, and from the kernels. `true(torch)` gives the two tables,
+Apart from tests/references, which is exact to more digits, and from the kernels. `true` gives the two tables,
 of functions (x, *parameters) and (dy, saved, *parameters). A relative error of 2^-36 or less is meant: beside zeros at
 irrational arguments, too, since the nearest f32 is some 2^-25 away from them.
 """
@@ -23,13 +23,13 @@ _ZERO_LOST = float((_gamma.DIGAMMA_ZERO[0] - _ZERO) + _gamma.DIGAMMA_ZERO[1])
 _TAYLOR = [float(c) for c in _gamma.DIGAMMA_TAYLOR[:12]]
 
 
-def true(torch: Any) -> tuple[Table, Table]:
-    return _forward(torch), _backward(torch)
+def true(torch: Any, device: str) -> tuple[Table, Table]:
+    zero, one = (torch.tensor(v, dtype=torch.float64, device=device) for v in (0.0, 1.0))
+    return _forward(torch, zero, one), _backward(torch, zero, one)
 
 
-def _forward(torch: Any) -> Table:
+def _forward(torch: Any, zero: Any, one: Any) -> Table:
     where = torch.where
-    zero, one = _constants(torch)
     table: Table = {
         name: getattr(torch, name)
         for name in (
@@ -113,9 +113,8 @@ def _forward(torch: Any) -> Table:
     return table
 
 
-def _backward(torch: Any) -> Table:
+def _backward(torch: Any, zero: Any, one: Any) -> Table:
     where = torch.where
-    zero, one = _constants(torch)
     special = _Special(torch)
 
     def inside(dy: Any, condition: Any) -> Any:
@@ -211,11 +210,6 @@ def _backward(torch: Any) -> Table:
         table[name] = lambda dy, x: torch.zeros_like(x)
     table["gelu_erf"] = table["gelu"]
     return table
-
-
-def _constants(torch: Any) -> tuple[Any, Any]:
-    """0 and 1, which follow the other operands of `where` to their device."""
-    return torch.tensor(0.0, dtype=torch.float64), torch.tensor(1.0, dtype=torch.float64)
 
 
 def _cbrt(torch: Any, x: Any) -> Any:
