@@ -47,15 +47,27 @@ def div(dy, a, b, dtype):
     return Partial(dy / b), Partial(-(a.astype(X) * dy) / (b.astype(X) * b), 3)
 
 
+def power_less_one(x, y, less):
+    """x^(y - 1), where y - 1 may have too many digits: by x^y, whose factor x has the sign that is wanted.
+
+    Of 0 and infinity it is the power `less`, y - 1 rounded to the compute type, which decides the sign alone.
+    """
+    exact = np.isinf(y) | (((y - 1) + 1 == y) & (y - (y - 1) == 1))
+    general = np.where(exact, np.power(x, y - 1), np.power(x, y) / x)
+    return np.where((x == 0) | np.isinf(x), np.power(x, less), general)
+
+
 def pow(dy, a, b, dtype):
-    """b - 1 is rounded, an error that a logarithm away from 0 makes larger."""
+    """b - 1 is rounded, an error that a logarithm away from 0 makes larger. db has its limit, 0, for a = inf, b < 0."""
     x, y, g = a.astype(X), b.astype(X), dy.astype(X)
-    less, same, log = np.power(x, y - 1), np.power(x, y), np.log(x)
     compute = {"f32": np.float32, "f64": np.float64}[COMPUTE[dtype]]
-    slip = np.abs((b.astype(compute) - compute(1)).astype(X) - (y - 1)) * np.abs(np.log(np.abs(x)))
+    rounded = (b.astype(compute) - compute(1)).astype(X)
+    less, same, log = power_less_one(x, y, rounded), np.power(x, y), np.log(x)
+    slip = np.abs(rounded - (y - 1)) * np.abs(np.log(np.abs(x)))
     slip = np.where(np.isfinite(slip), slip, 0) / X(np.finfo(compute).eps / 2)
     da = np.where(b == 0, 0, y * less * g)
-    db = np.where((a == 0) & (b >= 0), 0, same * log * g)
+    db = np.where((a == np.inf) & (b < 0), 0 * g, same * log * g)
+    db = np.where((a == 0) & (b >= 0), 0, db)
     return (
         Partial(da, 13 + slip, (b != 0) & leaves(dtype, less, y * less, less * g, y * g)),
         Partial(db, 13, leaves(dtype, same, same * log, same * g, log * g)),
