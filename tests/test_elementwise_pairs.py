@@ -119,12 +119,15 @@ def check(library, op, case_module, values, **scalars):
 
 
 def worst(got, expected, dtype, values, most=8):
-    """Some of the cells that differ from the reference, with their operands."""
-    ref = round_to(np.asarray(expected.value), dtype)
-    found = np.flatnonzero(~((got == ref) | (np.isnan(got) & np.isnan(ref))))
+    """The cells that are furthest from the reference, with their operands."""
+    ref = round_to(np.asarray(expected.value), dtype).astype(np.float64)
+    with np.errstate(all="ignore"):
+        error = np.abs(got / ref - 1)
+    error[~np.isfinite(error)] = np.inf
+    error[(got == ref) | (np.isnan(got) & np.isnan(ref))] = 0
     return "\n".join(
         f"f({', '.join(repr(v[k].item()) for v in values)}) is {got[k].item()!r}, reference {expected.value[k]!r}"
-        for k in found[:: max(1, len(found) // most)][:most]
+        for k in np.argsort(-error, kind="stable")[:most]
     )
 
 
