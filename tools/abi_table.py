@@ -1,7 +1,8 @@
 """Reads the op tables native/<family>/*.abi.
 
 A table is an INI file and a section of it one row, a family of symbols that differ in dtypes, and in the function that
-they apply, alone. Its keys:
+they apply, alone. Its name is the template of the symbols' names, and what follows a space tells apart rows of one
+template: no two rows of any table have one name. Its keys:
 
 template       C++ class template that implements the row, `{T}`, `{U}`, `{I}` standing for dtypes and `{F}` for the
                function's class: gelu_tanh is GeluTanh
@@ -213,8 +214,12 @@ def read_table(path: pathlib.Path) -> list[Row]:
 
 def read_all() -> list[Row]:
     rows = [row for path in sorted(ROOT.glob("native/*/*.abi")) for row in read_table(path)]
+    names: dict[str, Row] = {}
     seen: dict[str, Row] = {}
     for row in rows:
+        if row.name in names:
+            raise TableError(f"[{row.name}] is in both {names[row.name].table}.abi and {row.table}.abi")
+        names[row.name] = row
         for op, _ in row.instances():
             if op in seen:
                 raise TableError(f"{op} comes from both [{seen[op].name}] and [{row.name}]")

@@ -16,17 +16,7 @@ if str(ROOT / "tools") not in sys.path:
 
 abi_table = importlib.import_module("abi_table")
 
-
-def unique_rows():
-    """Rows by name; where two tables have one name, the later row's gets the table's."""
-    rows = {}
-    for row in abi_table.read_all():
-        name = f"{row.name} {row.table}" if row.name in rows else row.name
-        rows[name] = dataclasses.replace(row, name=name)
-    return rows
-
-
-ROWS = unique_rows()
+ROWS = {row.name: row for row in abi_table.read_all()}
 # op -> (row, its slots: function F, dtypes T, U, I)
 OPS = {op: (row, slots) for row in ROWS.values() for op, slots in row.instances()}
 
