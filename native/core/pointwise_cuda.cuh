@@ -62,12 +62,12 @@ __global__ void __launch_bounds__(kPointwiseThreads) pointwise_kernel(Fn fn, Out
 template <class Fn, class Out, class In>
 struct PointwiseShape {
     static constexpr int lanes = kVectorBytes / (Out::widest > In::widest ? Out::widest : In::widest);
-    // Measured: several output streams keep their order in memory best with one vector a thread (lerp_backward 0.97 of
-    // copy, 0.92 with 4).
-    static constexpr int unroll = In::count > 2 || Out::count > 1   ? 1
-                                  : In::count == 2                  ? 2
-                                  : std::is_same_v<Fn, CopyFunctor> ? 4
-                                                                    : 2;
+    // Vectors a thread. Measured: several output streams keep their order in memory best with one (lerp_backward 0.97 of
+    // copy, 0.92 with 4); single inputs want 64 bytes in flight, of which 16-bit types, whose arithmetic counts, get 32.
+    static constexpr int unroll = In::count > 2 || Out::count > 1                 ? 1
+                                  : In::count == 2                                ? 2
+                                  : lanes == 4 || std::is_same_v<Fn, CopyFunctor> ? 4
+                                                                                  : 2;
 };
 
 template <class Fn, class... Out, class... In>
@@ -88,29 +88,32 @@ Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Output
                          pointwise_kernel<Shape::lanes, Shape::unroll, Fn, Outputs<Out...>, Inputs<In...>>, fn, out, in, numel);
 }
 
-// N neighbours along the last axis: one vector where the operand steps by 1 there, one element for all where by 0.
+// N neighbours along the last axis, of which `count` exist: one element for all where the operand stands still there, one
+// vector where it is aligned, else one by one.
 template <int N, class T>
-BK_DEVICE Vec<T, N> load_lanes(const T* pointer, bool broadcast) {
-    if (!broadcast) return load<N>(pointer);
+BK_DEVICE Vec<T, N> load_lanes(const T* pointer, bool broadcast, bool single = false, int count = N) {
+    if (!broadcast && !single && count == N) return load<N>(pointer);
     Vec<T, N> x;
-    const T value = *pointer;
+    if (broadcast) {
+        const T value = *pointer;
 #pragma unroll
-    for (int lane = 0; lane < N; ++lane) x.lane[lane] = value;
+        for (int lane = 0; lane < N; ++lane) x.lane[lane] = value;
+    } else {
+#pragma unroll
+        for (int lane = 0; lane < N; ++lane) x.lane[lane] = pointer[lane < count ? lane : 0];
+    }
     return x;
 }
 
-template <int N, int Operands, class... In, size_t... I>
-BK_DEVICE Pack<Vec<In, N>...> load_strided(const Pack<const In*...>& in, const Offsets<Operands, uint32_t>& offset,
-                                           unsigned broadcast, std::index_sequence<I...>) {
-    constexpr int kOut = Operands - sizeof...(In);
-    return pack(load_lanes<N>(get<I>(in) + signed_offset(offset.of[kOut + I]), broadcast >> I & 1)...);
-}
-
-template <int N, int Operands, class... Out, size_t... O>
-BK_DEVICE void store_strided(const Pack<Out*...>& out, const Offsets<Operands, uint32_t>& offset, const Pack<Vec<Out, N>...>& y,
-                             std::index_sequence<O...>) {
-    ((sizeof...(Out) == 1 || get<O>(out) != nullptr ? store<N>(get<O>(out) + signed_offset(offset.of[O]), get<O>(y)) : void()),
-     ...);
+template <int N, class T>
+BK_DEVICE void store_lanes(T* pointer, const Vec<T, N>& y, bool single, int count) {
+    if (!single && count == N) {
+        store<N>(pointer, y);
+    } else {
+#pragma unroll
+        for (int lane = 0; lane < N; ++lane)
+            if (lane < count) pointer[lane] = y.lane[lane];
+    }
 }
 
 // What a strided kernel is told: up to kWalkedAxes axes that every thread walks, and slower ones that blockIdx.y walks.
@@ -124,9 +127,12 @@ struct StridedPlan {
     int outer_rank = 0;
     FastDiv<uint32_t> outer_extent[kMostAxes - kWalkedAxes];
     uint32_t outer_step[kMostAxes - kWalkedAxes][Operands] = {};
-    uint32_t count = 0;      // elements or vectors of the walk
-    unsigned broadcast = 0;  // vectors: a bit for each input that stands still along them
-    unsigned staged = 0;     // elements: a bit for each input that goes through shared memory; 0: no tiles
+    uint32_t count = 0;         // elements or vectors of the walk
+    unsigned broadcast = 0;     // vectors: a bit for each operand that stands still along them,
+    unsigned single = 0;        // and for each that must be accessed one by one
+    uint32_t inner = 0;         // elements along the vectors, where that is no multiple of them; else 0
+    FastDiv<uint32_t> per_row;  // vectors along them
+    unsigned staged = 0;        // elements: a bit for each input that goes through shared memory; 0: no tiles
     FastDiv<uint32_t> row_tiles, column_tiles;
     uint32_t rows = 0, columns = 0;
     uint32_t row_step[Operands] = {}, column_step[Operands] = {};
@@ -156,38 +162,61 @@ BK_DEVICE Offsets<Operands, uint32_t> sum_of(Offsets<Operands, uint32_t> a, cons
     return a;
 }
 
+template <int N, int Operands, class... Out, size_t... O>
+BK_DEVICE void store_strided(const Pack<Out*...>& out, const Offsets<Operands, uint32_t>& offset, const Pack<Vec<Out, N>...>& y,
+                             unsigned single, int count, std::index_sequence<O...>) {
+    ((sizeof...(Out) == 1 || get<O>(out) != nullptr
+          ? store_lanes<N>(get<O>(out) + signed_offset(offset.of[O]), get<O>(y), single >> O & 1, count)
+          : void()),
+     ...);
+}
+
+// Stores the first `count` lanes of each result; 0: none, though they are computed.
 template <int N, class Fn, class... Out, class... In, int Operands>
 BK_DEVICE void compute_and_copy(const Fn& fn, const Outputs<Out...>& out, const Pack<Vec<In, N>...>& x, int64_t element,
-                                Offsets<Operands, uint32_t> offset, const StridedPlan<Operands>& plan) {
+                                Offsets<Operands, uint32_t> offset, const StridedPlan<Operands>& plan, int count) {
     Pack<Vec<Out, N>...> y;
     compute<N>(fn, element, x, y, std::index_sequence_for<In...>{});
+    if (count == 0) return;
     for (int c = 0; c < plan.copies; ++c) {
-        store_strided<N>(out.pointer, offset, y, std::index_sequence_for<Out...>{});
+        store_strided<N>(out.pointer, offset, y, plan.single, count, std::index_sequence_for<Out...>{});
 #pragma unroll
         for (int o = 0; o < static_cast<int>(sizeof...(Out)); ++o) offset.of[o] += plan.copy_step[o];
     }
 }
 
-// Operands of the plan: the outputs, then the inputs. The walk's last axis counts vectors of N elements.
+template <int N, int Operands, class... In, size_t... I>
+BK_DEVICE Pack<Vec<In, N>...> load_strided(const Pack<const In*...>& in, const Offsets<Operands, uint32_t>& offset,
+                                           const StridedPlan<Operands>& plan, int count, std::index_sequence<I...>) {
+    constexpr int kOut = Operands - sizeof...(In);
+    return pack(load_lanes<N>(get<I>(in) + signed_offset(offset.of[kOut + I]), plan.broadcast >> (kOut + I) & 1,
+                              plan.single >> (kOut + I) & 1, count)...);
+}
+
+// Operands of the plan: the outputs, then the inputs. The walk's last axis counts vectors of N elements. What lies past the
+// end is computed from zeros, so that no branch keeps the vectors of a thread apart.
 template <int N, int Unroll, class Fn, class Out, class In>
 __global__ void __launch_bounds__(kPointwiseThreads)
     vector_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
     const uint64_t first = uint64_t{blockIdx.x} * (kPointwiseThreads * Unroll) + threadIdx.x;
     const auto base = outer_offsets(plan);
     Offsets<Out::count + In::count, uint32_t> offset[Unroll];
-    typename In::template Vectors<N> x[Unroll];
+    typename In::template Vectors<N> x[Unroll] = {};
+    int count[Unroll];
 #pragma unroll
     for (int u = 0; u < Unroll; ++u) {
         const uint64_t v = first + u * kPointwiseThreads;
-        if (v >= plan.count) continue;
+        count[u] = v < plan.count ? N : 0;
+        if (count[u] == 0) continue;
+        if (plan.inner != 0)
+            count[u] = min(N, static_cast<int>(plan.inner - plan.per_row(static_cast<uint32_t>(v)).remainder * N));
         offset[u] = sum_of(plan.walk(static_cast<uint32_t>(v)), base);
-        x[u] = load_strided<N>(in.pointer, offset[u], plan.broadcast, typename In::Indices{});
+        x[u] = load_strided<N>(in.pointer, offset[u], plan, count[u], typename In::Indices{});
     }
 #pragma unroll
     for (int u = 0; u < Unroll; ++u) {
-        const uint64_t v = first + u * kPointwiseThreads;
-        const int64_t element = (int64_t{blockIdx.y} * plan.count + static_cast<int64_t>(v)) * N;
-        if (v < plan.count) compute_and_copy<N>(fn, out, x[u], element, offset[u], plan);
+        const int64_t element = (int64_t{blockIdx.y} * plan.count + static_cast<int64_t>(first) + u * kPointwiseThreads) * N;
+        if (!kIsPositional<Fn> || count[u] > 0) compute_and_copy<N>(fn, out, x[u], element, offset[u], plan, count[u]);
     }
 }
 
@@ -245,7 +274,7 @@ __global__ void __launch_bounds__(kPointwiseThreads)
     const auto tile = tile_pointers(memory, in, typename In::Indices{});
     Offsets<kOperands, uint32_t> offset[U];
     bool valid[U];
-    typename In::template Vectors<1> x[U];
+    typename In::template Vectors<1> x[U] = {};
     const uint64_t first = uint64_t{blockIdx.x} * (kPointwiseThreads * U) + threadIdx.x;
     const auto outer = outer_offsets(plan);
     if (plan.staged != 0) {
@@ -278,10 +307,10 @@ __global__ void __launch_bounds__(kPointwiseThreads)
     }
 #pragma unroll
     for (int u = 0; u < U; ++u)
-        if (valid[u])
+        if (!kIsPositional<Fn> || valid[u])
             compute_and_copy<1>(fn, out, x[u],
                                 int64_t{blockIdx.y} * plan.count + static_cast<int64_t>(first) + u * kPointwiseThreads,
-                                offset[u], plan);
+                                offset[u], plan, valid[u] ? 1 : 0);
 }
 
 // --- host: what to launch, for any functor --------------------------------------------------------------------------
@@ -306,20 +335,30 @@ void take_copies(Layout<Operands, MaxRank>* layout, int outputs, StridedPlan<Ope
     }
 }
 
-// Turns the last axis into one of whole vectors where every operand allows it. `broadcast` gets a bit for each input that
-// stands still along it.
+// Turns the last axis into one of vectors where every operand is dense or, an input, stands still along it. `misaligned`
+// has a bit for each operand whose start is not aligned.
 template <int Operands, int MaxRank>
-bool make_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, unsigned* broadcast) {
+bool take_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, unsigned misaligned, StridedPlan<Operands>* plan) {
     const int last = layout->rank - 1;
-    if (last < 0 || layout->extent[last] % lanes != 0) return false;
+    if (last < 0) return false;
+    const int64_t inner = layout->extent[last];
+    const bool ragged = inner % lanes != 0;
+    if (ragged && inner < 4 * lanes) return false;
+    unsigned broadcast = 0, single = 0;
     for (int k = 0; k < Operands; ++k) {
         const int64_t step = layout->stride[k][last];
         if (step != 1 && (step != 0 || k < outputs)) return false;
-        for (int d = 0; step == 1 && d < last; ++d)
-            if (layout->stride[k][d] % lanes != 0) return false;
-        if (step == 0) *broadcast |= 1u << (k - outputs);
+        bool aligned = (misaligned >> k & 1) == 0;
+        for (int d = 0; step == 1 && d < last; ++d) aligned = aligned && layout->stride[k][d] % lanes == 0;
+        if (k < outputs) aligned = aligned && plan->copy_step[k] % static_cast<uint32_t>(lanes) == 0;
+        if (step == 0) broadcast |= 1u << k;
+        if (step == 1 && !aligned) single |= 1u << k;
     }
-    layout->extent[last] /= lanes;
+    plan->broadcast = broadcast;
+    plan->single = single;
+    plan->inner = ragged ? static_cast<uint32_t>(inner) : 0;
+    layout->extent[last] = ceil_div<int64_t>(inner, lanes);
+    plan->per_row = FastDiv<uint32_t>(layout->extent[last]);
     for (int k = 0; k < Operands; ++k) layout->stride[k][last] *= lanes;
     return true;
 }
@@ -389,7 +428,8 @@ int64_t split_axes(const Layout<Operands, MaxRank>& layout, StridedPlan<Operands
 template <int Operands>
 struct StridedCall {
     int outputs, lanes, unroll;  // unroll: vectors a thread
-    bool positional, aligned;
+    bool positional;
+    unsigned misaligned;  // a bit for each operand
     // Launches the vector kernel, or else the element kernel, on operands that begin `offset` elements later.
     Status (*start)(void* context, bool vectors, const StridedPlan<Operands>& plan, const int64_t* offset, dim3 blocks);
     void* context;
@@ -420,10 +460,9 @@ BK_COLD Status plan_strided(const StridedCall<Operands>& call, const Layout<Oper
     }
     StridedPlan<Operands> plan;
     take_copies(&layout, call.outputs, &plan);
-    bool aligned = call.aligned && call.lanes > 1;
-    for (int k = 0; k < Operands; ++k) aligned = aligned && offset[k] % call.lanes == 0;
-    for (const uint32_t step : plan.copy_step) aligned = aligned && step % static_cast<uint32_t>(call.lanes) == 0;
-    const bool vectors = aligned && make_vectors(&layout, call.outputs, call.lanes, &plan.broadcast);
+    unsigned misaligned = call.misaligned;
+    for (int k = 0; k < Operands; ++k) misaligned |= unsigned{offset[k] % call.lanes != 0} << k;
+    const bool vectors = call.lanes > 1 && take_vectors(&layout, call.outputs, call.lanes, misaligned, &plan);
     if (!vectors && !call.positional && plan.copies == 1) take_tiles(&layout, call.outputs, &plan);
     const int64_t y = split_axes(layout, &plan);
     int64_t x = ceil_div<int64_t>(plan.count, kPointwiseThreads * (vectors ? call.unroll : kElementsPerThread));
@@ -436,6 +475,12 @@ BK_COLD Status plan_strided(const StridedCall<Operands>& call, const Layout<Oper
 template <class... T, size_t... I>
 void advance([[maybe_unused]] Pack<T*...>* pointers, [[maybe_unused]] const int64_t* offset, std::index_sequence<I...>) {
     ((get<I>(*pointers) == nullptr ? void() : void(get<I>(*pointers) += offset[I])), ...);
+}
+
+// A bit for each pointer that vectors of `lanes` elements cannot use.
+template <class... T, size_t... I>
+unsigned misaligned_bits([[maybe_unused]] const Pack<T*...>& pointers, [[maybe_unused]] int lanes, std::index_sequence<I...>) {
+    return (0u | ... | (unsigned{!is_aligned(get<I>(pointers), sizeof(T) * lanes)} << I));
 }
 
 template <class Fn, class Out, class In>
@@ -465,10 +510,10 @@ Status launch_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof
     using Shape = PointwiseShape<Fn, Outputs<Out...>, Inputs<In...>>;
     using Start = StridedStart<Fn, Outputs<Out...>, Inputs<In...>>;
     Start start{launch, fn, out, in};
-    const bool aligned = all_aligned(out.pointer, Shape::lanes, std::index_sequence_for<Out...>{}) &&
-                         all_aligned(in.pointer, Shape::lanes, std::index_sequence_for<In...>{});
+    const unsigned misaligned = misaligned_bits(out.pointer, Shape::lanes, std::index_sequence_for<Out...>{}) |
+                                misaligned_bits(in.pointer, Shape::lanes, std::index_sequence_for<In...>{}) << sizeof...(Out);
     const StridedCall<Start::kOperands> call{
-        static_cast<int>(sizeof...(Out)), Shape::lanes, Start::unroll, kIsPositional<Fn>, aligned, &Start::start, &start};
+        static_cast<int>(sizeof...(Out)), Shape::lanes, Start::unroll, kIsPositional<Fn>, misaligned, &Start::start, &start};
     const int64_t origin[Start::kOperands] = {};
     return plan_strided(call, layout, origin);
 }

@@ -89,10 +89,11 @@ BK_DEVICE void add_term(const Fn& fn, const Pack<Vec<In, N>...>& x, Pack<Vec<Out
 
 // Writes `sums` or, where the sums are split, `parts`, which lie row-major.
 template <int N, class C, class Fn, class T, class Out, class In>
-__global__ void __launch_bounds__(kPointwiseSumThreads)
+__global__ void __launch_bounds__(kPointwiseSumThreads, 3)
     pointwise_sum_kernel(Fn fn, Out out, In in, T* sums, C* parts, SumGrid<Out::count + In::count> grid) {
     constexpr int kOperands = Out::count + In::count;
     constexpr typename In::Indices kInputs{};
+    constexpr int kRound = N > 4 ? 1 : 2;  // terms in flight a thread, as registers allow
     const int across = grid.rows ? threadIdx.x / grid.deep : threadIdx.x % grid.across;
     const int depth = grid.rows ? threadIdx.x % grid.deep : threadIdx.x / grid.across;
     const uint64_t result = uint64_t{blockIdx.x} * grid.across + across;
@@ -101,18 +102,32 @@ __global__ void __launch_bounds__(kPointwiseSumThreads)
     if (result < grid.results) {
         grid.kept(static_cast<uint32_t>(result), base);
         const uint64_t end = min(uint64_t{blockIdx.y + 1} * grid.part, uint64_t{grid.terms});
-#pragma unroll 4
-        for (uint64_t t = uint64_t{blockIdx.y} * grid.part + depth; t < end; t += grid.deep) {
-            int64_t offset[kOperands];
+        // All loads of a round come before its stores, which may be to an input.
+        for (uint64_t t = uint64_t{blockIdx.y} * grid.part + depth; t < end; t += kRound * grid.deep) {
+            int64_t offset[kRound][kOperands];
+            typename In::template Vectors<N> x[kRound];
 #pragma unroll
-            for (int k = 0; k < kOperands; ++k) offset[k] = base[k];
-            grid.summed(static_cast<uint32_t>(t), offset);
-            const auto x = load_at<N>(in.pointer, offset, grid.broadcast, kInputs);
-            typename Out::template Vectors<N> y;
-            add_term<N>(fn, x, y, grid.output, sum, kInputs);
-            store_present<N>(out.pointer, offset + In::count, y, typename Out::Indices{});
+            for (int u = 0; u < kRound; ++u) {
+                const uint64_t term = t + u * grid.deep;
+                if (term >= end) break;
+#pragma unroll
+                for (int k = 0; k < kOperands; ++k) offset[u][k] = base[k];
+                grid.summed(static_cast<uint32_t>(term), offset[u]);
+                x[u] = load_at<N>(in.pointer, offset[u], grid.broadcast, kInputs);
+            }
+#pragma unroll
+            for (int u = 0; u < kRound; ++u) {
+                if (t + u * grid.deep >= end) break;
+                typename Out::template Vectors<N> y;
+                add_term<N>(fn, x[u], y, grid.output, sum, kInputs);
+                store_present<N>(out.pointer, offset[u] + In::count, y, typename Out::Indices{});
+            }
         }
     }
+    int64_t target = 0;
+#pragma unroll
+    for (int k = 0; k < kOperands; ++k)
+        if (k == grid.target) target = base[k];
     const int width = grid.rows ? 1 : N;  // results a thread
     if (grid.rows)
 #pragma unroll
@@ -135,7 +150,7 @@ __global__ void __launch_bounds__(kPointwiseSumThreads)
         if (parts != nullptr)
             parts[(int64_t{blockIdx.y} * grid.results + static_cast<int64_t>(result)) * width + lane] = sum[lane];
         else
-            sums[base[grid.target] + lane * grid.kept_step] = narrow<T>(sum[lane]);
+            sums[target + lane * grid.kept_step] = narrow<T>(sum[lane]);
     }
 }
 

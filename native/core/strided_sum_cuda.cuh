@@ -111,6 +111,21 @@ struct SumPlan {
     SumRange range{};
 };
 
+// Turns the last axis into one of whole vectors if every operand is dense along it and aligned across the others.
+template <int Operands>
+bool make_vectors(Layout<Operands>* layout, int lanes) {
+    const int last = layout->rank - 1;
+    if (last < 0 || layout->extent[last] % lanes != 0) return false;
+    for (int k = 0; k < Operands; ++k) {
+        if (layout->stride[k][last] != 1) return false;
+        for (int d = 0; d < last; ++d)
+            if (layout->stride[k][d] % lanes != 0) return false;
+    }
+    layout->extent[last] /= lanes;
+    for (int k = 0; k < Operands; ++k) layout->stride[k][last] *= lanes;
+    return true;
+}
+
 template <class T>
 SumPlan plan_sum(const SumAxes& given, bool aligned) {
     SumPlan plan;
@@ -121,16 +136,15 @@ SumPlan plan_sum(const SumAxes& given, bool aligned) {
     const int64_t kept_step = kept.rank > 0 ? magnitude(kept.stride[0][kept.rank - 1]) : INT64_MAX;
     const int64_t summed_step = summed.rank > 0 ? magnitude(summed.stride[0][summed.rank - 1]) : INT64_MAX;
     plan.rows = summed_step < kept_step;
-    unsigned ignored = 0;
     constexpr int lanes = kVectorLanes<T>;
     if (aligned && plan.rows) {
         bool even = true;  // every other step of x must keep vectors aligned
         for (int d = 0; d < kept.rank; ++d) even = even && kept.stride[0][d] % lanes == 0;
-        if (even && make_vectors(&summed, 1, lanes, &ignored)) plan.lanes = lanes;
+        if (even && make_vectors(&summed, lanes)) plan.lanes = lanes;
     } else if (aligned) {
         bool even = true;
         for (int d = 0; d < summed.rank; ++d) even = even && summed.stride[0][d] % lanes == 0;
-        if (even && make_vectors(&kept, 2, lanes, &ignored)) plan.lanes = lanes;
+        if (even && make_vectors(&kept, lanes)) plan.lanes = lanes;
     }
     const int64_t results = kept.numel(), terms = summed.numel();
     if (plan.rows) {
