@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cases import Array, Problem, strides_for
-from harness import OPS, Launch, width
+from harness import OPS, Launch, decode, width
 
 NUMEL = 1003
 
@@ -12,6 +12,10 @@ NUMEL = 1003
 def bytes_of(rng, numel, dtype):
     """Any bits."""
     return np.frombuffer(rng.bytes(numel * width(dtype) // 8), f"u{width(dtype) // 8}")
+
+
+def is_nan(bits, dtype):
+    return np.isnan(decode(bits, dtype))
 
 
 def run(library, op, problem, bits):
@@ -48,8 +52,10 @@ def test_where(library, op, rng):
         bits = {"da": np.where(cond != 0, bits["dy"], 0), "db": np.where(cond != 0, 0, bits["dy"])}
     else:
         bits = {"y": np.where(cond != 0, bits["a"], bits["b"])}
-    for name, want in bits.items():
-        assert (got[name] == want).all(), name
+    wrong = {name: got[name] != want for name, want in bits.items()}
+    if row.workspace:  # gradients that could be sums pass through the compute type, where a NaN may become another
+        wrong = {n: w & ~(is_nan(got[n], dtypes[n]) & is_nan(bits[n], dtypes[n])) for n, w in wrong.items()}
+    assert not any(w.any() for w in wrong.values()), [name for name, w in wrong.items() if w.any()]
 
 
 @pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.table == "fill"])

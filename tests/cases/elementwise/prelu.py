@@ -67,7 +67,7 @@ def forward_reference(problem):
 def contributions(problem):
     x, dy = problem.arrays["x"].values, problem.arrays["dy"].values
     with np.errstate(all="ignore"):
-        return sloped(x, weights(problem), dy), np.where(x > 0, 0, dy * x)
+        return sloped(x, weights(problem), dy), np.where(x >= 0, 0, dy * x)  # at 0 the weight does not matter
 
 
 def backward_reference(problem):
@@ -159,7 +159,7 @@ def flat_calls(row, short=False):
 
 
 NULLS = {f"null_{'_'.join(null)}": null for null in (("dx",), ("dweight",), GRADIENTS)}
-OF_X = (("y", "x"),)
+OF_X, DX = (("y", "x"),), (("dx", "dy"), ("dx", "x"))
 CASES = (
     Case(
         row=FORWARD, problems=blocks(forward), reference=forward_reference, tolerance={"y": "pointwise"}, aliases=OF_X,
@@ -175,7 +175,7 @@ CASES = (
         row=BACKWARD,
         problems=blocks(backward)
         | {name: lambda d, null=null: backward(d, 2, 9, 70, null=null) for name, null in NULLS.items()},
-        reference=backward_reference, tolerance={"dx": "exact", "dweight": "total_of_products"},
+        reference=backward_reference, tolerance={"dx": "exact", "dweight": "total_of_products"}, aliases=DX,
         **flat_calls(BACKWARD, short=True),
     ),
     Case(
@@ -184,7 +184,7 @@ CASES = (
         | gradient_problems(strided_backward, GRADIENTS)
         | per_channel(strided_backward, "weight", "dweight"),
         reference=backward_reference_strided, tolerance=dict.fromkeys(GRADIENTS, "total_of_products"),
-        full=lambda slots: slots["T"] in ("f32", "bf16"),
+        aliases=DX, full=lambda slots: slots["T"] in ("f32", "bf16"),
         **strided_calls(BACKWARD_STRIDED, brief=("mixed", "channels", "one_weight", "channels_special", "null_dx")),
     ),
 )  # fmt: skip
