@@ -123,18 +123,19 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
             f'size_t {size}({size_params}) {{\n    {make(problem)}\n    return bk::workspace_size("{op}", op);\n}}'
         )
     required = ", ".join(f'{{"{p.name}", {p.name}}}' for p in row.pointers if p.is_required)
-    casts = "".join(f"static_cast<{p.pointer_type(slots)}>({p.name}), " for p in row.pointers)
+    cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in row.pointers]
     aligned = ", ".join(f'{{"{p.name}", {p.name}, alignof({p.element(slots)})}}' for p in row.pointers)
     out.append(
         f"int32_t {run}({run_params}) {{\n"
         f"    {make(problem)}\n"
         f"    const int64_t count = op.count();\n"
-        f"    if (count == 0) return BARACUDA_STATUS_OK;\n"
+        f"    const bk::Launch launch{{workspace, workspace_bytes, stream}};\n"
+        f'    if (count == 0) return bk::leave("{op}", bk::run_empty({", ".join(["op", "0", "launch", *cast])}));\n'
         f"    bk::Status status = count < 0 ? bk::Status::kOk : bk::require_pointers({{{required}}});\n"
         f"    if (status == bk::Status::kOk) status = op.check();\n"
         f"    if (status == bk::Status::kOk) status = bk::require_alignment({{{aligned}}});\n"
         f"    if (status == bk::Status::kOk)\n"
-        f"        status = (op.*{ns}::kRun)({casts}bk::Launch{{workspace, workspace_bytes, stream}});\n"
+        f"        status = (op.*{ns}::kRun)({', '.join([*cast, 'launch'])});\n"
         f'    return bk::leave("{op}", status);\n}}'
     )
     return "\n".join(out) + "\n"

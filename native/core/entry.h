@@ -4,7 +4,9 @@
 //   int64_t count() const          < 0: an extent is negative; 0: nothing to do; else there is work;
 //   Status check() const           everything that can be said without a data pointer;
 //   Status run(pointers..., const Launch&) const
-//   size_t workspace_size() const  where the row has a workspace; called only when check() passes.
+//   size_t workspace_size() const  where the row has a workspace; called only when check() passes;
+//   Status run_empty(pointers..., const Launch&) const   where outputs can have cells though count() is 0; any pointer or
+//                                                        host array may be null then, and check() has not been called.
 #pragma once
 
 #include <type_traits>
@@ -19,6 +21,16 @@ namespace bk {
 inline int32_t leave(const char* op, Status status) {
     if (status != Status::kOk) name_failure(op);
     return static_cast<int32_t>(status);
+}
+
+template <class Op, class... P>
+auto run_empty(const Op& op, int, const Launch& launch, P... pointers) -> decltype(op.run_empty(pointers..., launch)) {
+    return op.run_empty(pointers..., launch);
+}
+
+template <class Op, class... P>
+Status run_empty(const Op&, long, const Launch&, P...) {
+    return Status::kOk;
 }
 
 // Bytes of an op's workspace; 0 for a problem that run() would reject.

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <utility>
 
+#include "core/checks.h"
 #include "core/launch.h"
 #include "core/layout.h"
 #include "core/pointwise.h"
@@ -149,6 +151,32 @@ Status pointwise_sums(const Launch& launch, const Layout<1 + sizeof...(Out) + si
     for (int d = 0; d < layout.rank; ++d)
         for (int k = 0; k < kIn + kOut; ++k) turned.stride[k < kIn ? kOut + k : k - kIn][d] = layout.stride[k][d];
     return pointwise_strided(launch, turned, fn, whole, in);
+}
+
+template <class T>
+struct EmptySum {
+    const char* name;
+    T* pointer;
+    const int64_t* stride;
+};
+
+// What a problem without elements leaves to do: sums over an axis of extent 0 are 0.
+template <class T>
+Status zero_empty_sums(const Launch& launch, int32_t rank, const int32_t* shape, std::initializer_list<EmptySum<T>> sums) {
+    if (shape == nullptr || rank < 0 || rank > kMaxRank) return Status::kOk;
+    bool empty = false;
+    for (int32_t d = 0; d < rank; ++d) empty = empty || shape[d] == 0;
+    if (!empty) return Status::kOk;
+    for (const EmptySum<T>& sum : sums) {
+        if (sum.pointer == nullptr || sum.stride == nullptr) continue;
+        Layout<1> cells;
+        for (int32_t d = 0; d < rank; ++d)
+            if (sum.stride[d] != 0) cells.append(shape[d] > 0 ? shape[d] : 0, {sum.stride[d]});
+        if (cells.numel() == 0) continue;
+        BK_TRY(require_alignment({{sum.name, sum.pointer, alignof(T)}}));
+        BK_TRY(pointwise_strided(launch, cells, ZeroFunctor<compute_t<T>>{}, outputs(sum.pointer), inputs()));
+    }
+    return Status::kOk;
 }
 
 }  // namespace bk

@@ -43,6 +43,9 @@ struct LinearBackwardStrided {
         BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
         return pointwise_sums<compute_t<T>>(launch, layout(), F<T>{}, outputs(da, db), inputs(dy));
     }
+    Status run_empty(const T*, T* da, T* db, const Launch& launch) const {
+        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}, {"db", db, stride_db}});
+    }
 
 private:
     Layout<3> layout() const { return make_layout<3>(rank, shape, {stride_dy, stride_da, stride_db}); }
@@ -87,6 +90,9 @@ struct BinaryBackwardStrided {
         BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
         return pointwise_sums<compute_t<T>>(launch, layout(), F<T>{}, outputs(da, db), inputs(dy, a, b));
     }
+    Status run_empty(const T*, const T*, const T*, T* da, T* db, const Launch& launch) const {
+        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}, {"db", db, stride_db}});
+    }
 
 private:
     Layout<5> layout() const { return make_layout<5>(rank, shape, {stride_dy, stride_a, stride_b, stride_da, stride_db}); }
@@ -110,6 +116,9 @@ struct LdexpBackwardStrided {
     size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 2); }
     Status run(const T* dy, const int32_t* b, T* da, const Launch& launch) const {
         return pointwise_sums<compute_t<T>>(launch, layout(), op::Ldexp<T>{}, outputs(da), inputs(dy, b));
+    }
+    Status run_empty(const T*, const int32_t*, T* da, const Launch& launch) const {
+        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}});
     }
 
 private:

@@ -95,6 +95,9 @@ struct LerpBackwardStrided {
         return pointwise_sums<compute_t<T>>(launch, layout(), LerpBackwardFunctor<compute_t<T>>{static_cast<compute_t<T>>(p)},
                                             outputs(da, db), inputs(dy));
     }
+    Status run_empty(const T*, T* da, T* db, const Launch& launch) const {
+        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}, {"db", db, stride_db}});
+    }
 
 private:
     Layout<3> layout() const { return make_layout<3>(rank, shape, {stride_dy, stride_da, stride_db}); }

@@ -114,6 +114,11 @@ struct PreluBackward {
         return pointwise_sums<compute_t<T>>(launch, layout(), op::PreluBackward<T>{}, outputs(dx, dweight),
                                             inputs(dy, x, weight));
     }
+    Status run_empty(const T*, const T*, const T*, T*, T* dweight, const Launch& launch) const {
+        const int32_t shape[] = {0, scalar_weight != 0 ? 1 : channel_extent};
+        const int64_t stride[] = {0, 1};
+        return zero_empty_sums<T>(launch, 2, shape, {{"dweight", dweight, stride}});
+    }
 
 private:
     Channels channels() const { return {numel, channel_stride, channel_extent, scalar_weight}; }
@@ -146,6 +151,9 @@ struct PreluBackwardStrided {
         BK_TRY(require_distinct_outputs({{"dx", dx}, {"dweight", dweight}}));
         return pointwise_sums<compute_t<T>>(launch, layout(), op::PreluBackward<T>{}, outputs(dx, dweight),
                                             inputs(dy, x, weight));
+    }
+    Status run_empty(const T*, const T*, const T*, T* dx, T* dweight, const Launch& launch) const {
+        return zero_empty_sums<T>(launch, rank, shape, {{"dx", dx, stride_dx}, {"dweight", dweight, stride_dweight}});
     }
 
 private:

@@ -52,6 +52,9 @@ struct TernaryBackwardStrided {
         BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}, {"dc", dc}}));
         return pointwise_sums<compute_t<T>>(launch, layout(), F<T>{}, outputs(da, db, dc), inputs(dy, a, b, c));
     }
+    Status run_empty(const T*, const T*, const T*, const T*, T* da, T* db, T* dc, const Launch& launch) const {
+        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}, {"db", db, stride_db}, {"dc", dc, stride_dc}});
+    }
 
 private:
     Layout<7> layout() const {
@@ -104,6 +107,9 @@ struct TernaryScaledBackwardStrided {
         BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}, {"dc", dc}}));
         return pointwise_sums<compute_t<T>>(launch, layout(), F<T>{static_cast<compute_t<T>>(scale)}, outputs(da, db, dc),
                                             inputs(dy, a, b, c));
+    }
+    Status run_empty(const T*, const T*, const T*, const T*, T* da, T* db, T* dc, const Launch& launch) const {
+        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}, {"db", db, stride_db}, {"dc", dc, stride_dc}});
     }
 
 private:

@@ -99,6 +99,9 @@ struct WhereBackwardStrided {
         return pointwise_sums<compute_t<T>>(launch, layout(), WhereBackwardFunctor<compute_t<T>>{}, outputs(da, db),
                                             inputs(cond, dy));
     }
+    Status run_empty(const uint8_t*, const T*, T* da, T* db, const Launch& launch) const {
+        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}, {"db", db, stride_db}});
+    }
 
 private:
     Layout<4> layout() const { return make_layout<4>(rank, shape, {stride_cond, stride_dy, stride_da, stride_db}); }
