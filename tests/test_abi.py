@@ -43,6 +43,20 @@ def test_header_follows_from_the_tables():
     assert result.returncode == 0, result.stderr
 
 
+def test_two_rows_of_one_name_are_refused(tmp_path, monkeypatch):
+    abi_table = importlib.import_module("abi_table")
+    row = "[{name}]\nT = f32\ntemplate = A\ninclude = a.h\nparams =\n    i64 numel\ndoc = a\ndeterministic = yes\n"
+    (tmp_path / "native" / "family").mkdir(parents=True)
+    monkeypatch.setattr(abi_table, "ROOT", tmp_path)
+    for table, name in (("one", "a_{T}"), ("other", "a_{T}"), ("other", "a_{T} again"), ("other", "b_{T}")):
+        (tmp_path / "native" / "family" / f"{table}.abi").write_text(row.format_map({"name": name, "T": "{T}"}))
+        if table == "one" or name[0] == "b":
+            assert name in [row.name for row in abi_table.read_all()]
+        else:
+            with pytest.raises(abi_table.TableError, match="both"):
+                abi_table.read_all()
+
+
 def test_header_declares_every_function_of_every_op(header):
     expected = set()
     for op, (row, _) in OPS.items():

@@ -186,8 +186,8 @@ def parse_row(path: pathlib.Path, name: str, section) -> Row:
         raise TableError("deterministic is yes, no or workspace")
     return Row(
         family=path.parent.name, table=path.stem, name=name, template=section["template"],
-        includes=tuple(section["include"].split()), functions=parse_functions(section.get("F", "")), slots=slots, params=params,
-        check_params=tuple(by_name[n] for n in chosen) or params, workspace=section.get("workspace", ""),
+        includes=tuple(section["include"].split()), functions=parse_functions(section.get("F", "")), slots=slots,
+        params=params, check_params=tuple(by_name[n] for n in chosen) or params, workspace=section.get("workspace", ""),
         deterministic=section["deterministic"], doc=" ".join(section["doc"].split()),
     )  # fmt: skip
 

@@ -3,9 +3,8 @@
 from . import attention, elementwise, embedding, image, segment, shape_layout
 from .model import Array, Bad, Bench, BenchArray, Bound, Case, Draw, Expected, Idle, Problem, strides_for
 
-CASES: dict[str, Case] = {
-    case.row: case for family in (attention, elementwise, embedding, image, segment, shape_layout) for case in family.CASES
-}
+FAMILIES = (attention, elementwise, embedding, image, segment, shape_layout)
+CASES: dict[str, Case] = {case.row: case for family in FAMILIES for case in family.CASES}
 
 __all__ = [
     "CASES", "Array", "Bad", "Bench", "BenchArray", "Bound", "Case", "Draw", "Expected", "Idle", "Problem",

@@ -74,12 +74,17 @@ def in_thread(function):
 def problem_of(op: str, seed: object = "gpu"):
     row, slots = OPS[op]
     case = CASES[row.name]
-    return case, case.problems[case.large](Draw(slots, f"{op} {seed}"))
+    return case, case.problems[case.large_of(slots)](Draw(slots, f"{op} {seed}"))
 
 
-def variants():
+def variants(ops=tuple(OPS)):
     """(op, workspace) for every op and way to call it."""
-    return [(op, w) for op, (row, _) in OPS.items() for w in ((None, "full") if row.workspace else (None,))]
+    return [(op, w) for op in ops for w in ((None, "full") if OPS[op][0].workspace else (None,))]
+
+
+def full_variants():
+    """variants() of instances that are tried with all problems: the code around a function does not depend on it."""
+    return variants([op for op, (row, slots) in OPS.items() if CASES[row.name].is_full(slots)])
 
 
 def prepare(library, op, problem, workspace) -> Launch:

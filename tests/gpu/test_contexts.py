@@ -2,7 +2,7 @@
 
 import pytest
 from cuda.bindings import driver
-from gpu_tools import check, in_thread, prepare, problem_of, variants
+from gpu_tools import check, full_variants, in_thread, prepare, problem_of
 
 from harness import cuda_check
 
@@ -23,7 +23,7 @@ def run_and_check(library, op, workspace, seed):
     return check(library, case, op, problem, prepared, workspace, prepared.run())
 
 
-@pytest.mark.parametrize(("op", "workspace"), variants())
+@pytest.mark.parametrize(("op", "workspace"), full_variants())
 def test_other_context(library, context, op, workspace):
     def elsewhere():
         cuda_check(driver.cuCtxPushCurrent(context))

@@ -4,7 +4,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cuda.bindings import runtime
-from gpu_tools import PER_THREAD, check, gate, in_thread, is_waiting, prepare, problem_of, stream, variants
+from gpu_tools import (
+    PER_THREAD,
+    check,
+    full_variants,
+    gate,
+    in_thread,
+    is_waiting,
+    prepare,
+    problem_of,
+    stream,
+    variants,
+)
 
 from harness import cuda_check
 
@@ -27,7 +38,7 @@ def test_returns_while_the_stream_is_held_back(library, op, workspace):
         check(library, case, op, problem, prepared, workspace, reference=outcome)
 
 
-@pytest.mark.parametrize(("op", "workspace"), variants())
+@pytest.mark.parametrize(("op", "workspace"), full_variants())
 def test_two_streams_at_once(library, op, workspace):
     problems = [problem_of(op, seed) for seed in (1, 2)]
     alone = [prepare(library, op, problem, workspace) for _, problem in problems]
@@ -44,7 +55,7 @@ def test_two_streams_at_once(library, op, workspace):
         check(library, case, op, problem, launch, workspace, reference=outcome)
 
 
-OWN_STREAM = [(op, w) for op, w in variants() if op.endswith("_f32") or "_f32_" in op]
+OWN_STREAM = [(op, w) for op, w in full_variants() if op.endswith("_f32") or "_f32_" in op]
 
 
 @pytest.mark.parametrize(("op", "workspace"), OWN_STREAM)
