@@ -3,8 +3,7 @@
 #
 # usage: tools/check_gpu.sh OUT [PYTHON]     reports go to the folder OUT; exits non-zero if anything failed
 #
-# compute-sanitizer runs the cases that several groups of threads share, in f32 and bf16; SANITIZE=EXPRESSION (pytest -k)
-# chooses others.
+# compute-sanitizer runs ops of every skeleton in f32 and bf16; SANITIZE=EXPRESSION (pytest -k) chooses others.
 set -u -o pipefail
 out=${1:?usage: tools/check_gpu.sh OUT [PYTHON]}
 python=${2:-python3}
@@ -24,10 +23,12 @@ workers=()
 run tests "$python" -m pytest tests -q -p no:cacheprovider "${workers[@]}" --ignore tests/gpu/test_large.py
 run large "$python" -m pytest tests/gpu/test_large.py -q -p no:cacheprovider
 run demo "$python" -m baracuda.demo
+skeletons="segment or embedding or alibi or repeat or binary_lerp or prelu or gated_glu or unary_neg or binary_add or binary_mul"
+skeletons+=" or ternary_fma or where_u32 or fill or affine or cast_f32_bf16 or cast_bf16_s4 or cast_u4_f32"
 if sanitizer=$(command -v compute-sanitizer); then
     for tool in memcheck racecheck initcheck synccheck; do
         run "$tool" "$sanitizer" --tool "$tool" --error-exitcode 99 --target-processes all \
-            "$python" -m pytest tests/test_ops.py -q -p no:cacheprovider -x -k "${SANITIZE:-(long or wide or mixed) and (f32 or bf16)}"
+            "$python" -m pytest tests/test_ops.py -q -p no:cacheprovider -x -k "${SANITIZE:-test_reference and (f32 or bf16) and ($skeletons)}"
     done
 else
     say compute-sanitizer "not found"
