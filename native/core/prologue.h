@@ -1,7 +1,7 @@
 /*
  * baracuda: machine-learning kernels behind a C ABI.
  *
- * Written by tools/gen_abi.py from native/core/prologue.h and the op tables native/<family>/<family>.abi: edit those.
+ * Written by tools/gen_abi.py from native/core/prologue.h and the op tables native/<family>/<table>.abi: edit those.
  *
  * For every op and dtype there is
  *   baracuda_kernels_<op>_<dtype>_run             enqueues the op on `stream`;
@@ -9,10 +9,17 @@
  *   baracuda_kernels_<op>_<dtype>_workspace_size  bytes of workspace that the op can use, where it can use one.
  *
  * Pointers   Device pointers, naturally aligned for their dtype; host pointers in the CPU library. `host` marks arrays
- *            that lie in host memory and are read before the call returns.
- * Shapes     Row-major and contiguous unless strides are passed. Strides count elements and have any sign; 0 broadcasts.
- *            A rank is 0 to 8. An empty problem returns 0 before any pointer is looked at.
+ *            that lie in host memory and are read before the call returns. A pointer may be NULL only where
+ *            the op says so: an output that is NULL, such as an unwanted gradient, is not computed.
+ * Shapes     Row-major and contiguous unless strides are passed. Strides count elements and have any sign. 0 broadcasts
+ *            an input and, where the op says so, sums a gradient over that axis; other outputs take none. A rank is 0
+ *            to 8. An empty problem returns 0 before any pointer is looked at.
  * dtypes     f16: IEEE 754 binary16. bf16: upper half of binary32. Arithmetic on both is done in f32 and rounded once.
+ *            fp8e4m3 (no infinities, at most 448), fp8e5m2 (at most 57344): a byte each, OCP 8-bit floating point.
+ *            bool: a byte, set unless 0; results are 0 or 1. s4, u4: two 4-bit integers a byte, the first in its low
+ *            half.
+ * Parameters Ops named `_param` take real parameters as f64, rounded once to the type of the arithmetic, and integers
+ *            as i64. Ops of the same name without it take f32, or have the parameters' usual values.
  * Workspace  The caller's, of at least _workspace_size bytes, any alignment and content. NULL is allowed unless the op
  *            says otherwise; a shorter one is status 4.
  * Stream     A cudaStream_t of the current device; NULL is the per-thread default stream. The CPU library ignores it.
