@@ -18,7 +18,8 @@ import baracuda as bk
 from tools.bench.data import Data
 from tools.bench.pointwise_peers import evaluate, peers_of
 
-_ULP = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
+# relative; PyTorch's own gelu is far off in its tail, hence f64
+_ALLOWED = {"f64": 2.0**-40, "f32": 2.0**-20, "f16": 2.0**-7, "bf16": 2.0**-4}
 FLOATS = ("f32", "f16", "bf16")
 
 NORMAL = [
@@ -386,12 +387,15 @@ class Problem:
         outputs = [t.reshape(-1)[picks] if t.is_contiguous() else _gather(t, picks) for t in self.views[count:]]
         truth = evaluate(torch, self.spec, inputs)
         for got, wanted in zip(outputs, truth or []):
-            if got.dtype in (torch.uint8, torch.bool, torch.int8, torch.int32, torch.int64, torch.float8_e4m3fn):
-                wanted = wanted.to(got.dtype).double()
-                allowed = wanted.abs() * 0.125
-            else:
-                allowed = 8 * _ULP[_name_of(got.dtype)] * wanted.abs().clamp(min=2.0**-12)
-            excess = (got.double() - wanted).abs() - allowed
+            if not got.dtype.is_floating_point and got.dtype is not torch.bool:
+                bounds = torch.iinfo(got.dtype)
+                wanted = wanted.clamp(bounds.min, bounds.max)
+            rounded = wanted.to(got.dtype).double()
+            size = wanted.abs().clamp(min=2.0**-12)
+            if self.spec.op in ("addcmul", "addcdiv", "fma", "affine"):  # a sum may cancel
+                size = size + sum(t.double().abs() for t in inputs)
+            allowed = _ALLOWED.get(self.dtype, 0.0) * size if got.dtype.is_floating_point else torch.zeros_like(size)
+            excess = torch.where(got.double() == rounded, -1.0, (got.double() - wanted).abs() - allowed)
             if bool((excess > 0).any()):
                 worst = int(excess.nan_to_num(-1.0).argmax())
                 cells = ", ".join(f"{float(t[worst]):g}" for t in inputs)
@@ -404,10 +408,6 @@ class Problem:
 
 def _gather(t: Any, picks: Any) -> Any:
     return t[picks // t.shape[1], picks % t.shape[1]]
-
-
-def _name_of(dtype: Any) -> str:
-    return {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}[str(dtype).removeprefix("torch.")]
 
 
 def _bytes(t: Any) -> int:

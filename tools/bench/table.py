@@ -31,8 +31,12 @@ _launch = importlib.import_module("harness.launch")
 
 def op_of(row: str, dtype: str, index: str) -> str:
     """Name of a row's instance."""
-    slots = {"T": dtype} | ({"I": index} if index else {})
-    return next(op for op, (found, chosen) in _launch.OPS.items() if found.name == row and chosen == slots)
+    found = (
+        op
+        for op, (r, slots) in _launch.OPS.items()
+        if r.name == row and (slots["T"], slots.get("I", "")) == (dtype, index)
+    )
+    return next(found)
 
 
 def benches(backend: str, only: str) -> Iterator[tuple[str, Any]]:

@@ -12,7 +12,6 @@ from references.unary import BACKWARD, FORWARD, INTEGER, SAVES_OUTPUT
 from ..model import Case, Expected, special_floats
 from .common import (
     FLAT_BRIEF,
-    benches,
     flat_calls,
     flat_maker,
     flat_problems,
@@ -213,7 +212,7 @@ def reference_of(row):
 # --- Cases -----------------------------------------------------------------------------------------------------------
 
 
-def unary_case(row, reference, brief=(), extra=None, benches=(), **scalars):
+def unary_case(row, reference, brief=(), extra=None, **scalars):
     """A case by the row's operands, for unary_param.py, too.
 
     extra   flat maker -> further problems of a flat row, those named in `brief` for every function
@@ -222,7 +221,6 @@ def unary_case(row, reference, brief=(), extra=None, benches=(), **scalars):
     inputs, (output,) = pointers[:-1], pointers[-1:]
     common = {
         "row": row, "reference": reference, "tolerance": {output: "ulp"}, "aliases": tuple((output, i) for i in inputs),
-        "benches": benches,
     }  # fmt: skip
     make = maker(row, **scalars)
     if "_strided" in row:
@@ -231,13 +229,8 @@ def unary_case(row, reference, brief=(), extra=None, benches=(), **scalars):
     return Case(problems=problems, **common, **flat_calls(row, brief=(*FLAT_BRIEF, "n1000", *brief)))
 
 
-def torch_gelu(torch, t, scalars):
-    return lambda: torch.nn.functional.gelu(t["x"])
-
-
-BENCHES = {"unary_{F}_{T}": benches("gelu", ("x",), ("y",), torch_gelu, None, function="gelu")}
 CASES = tuple(
-    unary_case(name, reference_of(name), benches=BENCHES.get(name, ()))
+    unary_case(name, reference_of(name))
     for name, row in ROWS.items()
     if row.family == "elementwise" and row.table in TABLES
 )
