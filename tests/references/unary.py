@@ -246,23 +246,21 @@ def mish_backward(dy, x):
 
 
 @forward
-def logit(x, eps=0):
-    """Near its zero by ln(1 + (2 x - 1) / (1 - x)). Where 1 - eps bounds x, the distance to 1 is eps itself."""
+def logit(x, eps=0, high=1):
+    """Near its zero by ln(1 + (2 x - 1) / (1 - x)). `high` is 1 - eps as the compute type has it."""
+    if eps > 0:  # in the order of the table: the upper bound wins
+        x = np.where(x < eps, eps, x)
+        x = np.where(x > high, high, x)
     rest = 1 - x
-    low, high = (eps > 0) & (x < eps), (eps > 0) & (x > 1 - eps)
-    # in the order of the table: the upper bound wins
-    x, rest = np.where(low, eps, x), np.where(low, 1 - eps, rest)
-    high = high | ((eps > 0) & (x > 1 - eps))
-    x, rest = np.where(high, 1 - eps, x), np.where(high, eps, rest)
     middle = (x > 0.25) & (x < 0.75)
     value = np.where(middle, np.log1p((x - rest) / rest), np.log(x) - np.log(rest))
     return np.where(x < 0.25, np.log(x) - np.log1p(-x), value)
 
 
 @backward
-def logit_backward(dy, x, eps=0):
+def logit_backward(dy, x, eps=0, high=1):
     value = dy / (x * (1 - x))
-    return np.where(eps > 0, keep_nan(x, inside(value, (x >= eps) & (x <= 1 - eps))), value)
+    return np.where(eps > 0, keep_nan(x, inside(value, (x >= eps) & (x <= high))), value)
 
 
 @forward

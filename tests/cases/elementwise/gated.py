@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from harness.numerics import COMPUTE, round_to
+from harness.numerics import round_to
 from references import gated
 
 from ..model import Bad, Case, Expected, Idle, Problem, strides_for
@@ -15,6 +15,7 @@ from .common import CUBE, operands
 
 X = gated.X
 MODERATE = 2.0**40  # products of three of them do not overflow in f32
+SUBNORMAL = 0.5  # a subnormal product is rounded before a factor of at most 1 meets it
 FORWARD, BACKWARD = "gated_{F}_{T}", "gated_{F}_backward_{T}"
 
 
@@ -32,7 +33,17 @@ def halves(draw, shape, kind, strides):
     if kind == "swept":
         b = np.linspace(-100, 100, math.prod(shape)).reshape(shape) * draw.rng.choice([1, 0.1, 0.01], shape)
         x = draw.array(round_to(np.stack([x.values[0], b]), draw.dtype), draw.dtype, strides)
+    if kind == "special":
+        a, b = x.values
+        x.values = np.stack([a, *tame(a, b)])
     return x
+
+
+def tame(first, *others):
+    """An infinity of one factor and what vanishes of another, or in the function of another, do not meet: infinity or
+    NaN comes of it by the order of the products."""
+    infinite = np.isinf(first)
+    return [np.where(infinite & (np.abs(o) < 1e-20) & (o != 0) | infinite & (o < -10), 1.5, o) for o in others]
 
 
 def problem_of(draw, shape, split, arrays, strides):
@@ -66,35 +77,37 @@ def backward(draw, shape, split, kind="normal", x=None, y=None, dx=None):
         for name in ("x", "dy"):
             values = arrays[name].values
             arrays[name].values = np.where(np.isfinite(values), np.clip(values, -MODERATE, MODERATE), values)
+        (a, b), dy = arrays["x"].values, arrays["dy"].values
+        a, b = tame(dy, a, b)
+        (dy,) = tame(a, dy)
+        arrays["x"].values, arrays["dy"].values = np.stack([a, b]), dy
     return problem_of(draw, shape, split, arrays, strides)
 
 
-def kept(factor, value, dtype):
-    """An infinity times what vanishes in the compute type is NaN, though its true value does not vanish."""
-    return np.where(np.isinf(factor), round_to(value, COMPUTE[dtype]).astype(X), value)
+def precision(problem):
+    """A product that is rounded once is not rounded before, to 64 bits, if it is one of f64."""
+    return np.float64 if problem.function == "reglu" else X
 
 
 def forward_reference(problem):
     function, _ = gated.FUNCTIONS[problem.function]
-    dtype = problem.arrays["x"].dtype
-    a, b = problem.arrays["x"].values.astype(X)
+    a, b = problem.arrays["x"].values.astype(precision(problem))
     with np.errstate(all="ignore"):
-        value = a * kept(a, function(b), dtype)
-    return {"y": Expected(value, int(problem.function != "reglu"), np.abs(value), np.abs(a))}
+        value = a * function(b).astype(a.dtype)
+    return {"y": Expected(value, int(problem.function != "reglu"), np.abs(value), np.abs(a) + SUBNORMAL)}
 
 
 def backward_reference(problem):
     function, slope = gated.FUNCTIONS[problem.function]
-    dtype = problem.arrays["x"].dtype
-    (a, b), dy = problem.arrays["x"].values.astype(X), problem.arrays["dy"].values.astype(X)
+    (a, b), dy = (problem.arrays[name].values.astype(precision(problem)) for name in ("x", "dy"))
     with np.errstate(all="ignore"):
         both = a * dy
         rising, size = slope(b)
-        da, db = dy * kept(dy, function(b), dtype), both * kept(both, rising, dtype)
+        da, db = dy * function(b), both * rising
         if problem.function == "reglu":
             da, db = (np.where(b > 0, v, 0) for v in (dy * b, both))
         terms = np.stack([np.abs(da), np.abs(both) * size])
-        least = np.stack([np.abs(dy), np.abs(dy) + np.abs(a) + np.abs(both)])
+        least = np.stack([np.abs(dy), np.abs(dy) + np.abs(a) + np.abs(both)]) + SUBNORMAL
     return {"dx": Expected(np.stack([da, db]), int(problem.function != "reglu"), terms, least)}
 
 

@@ -135,8 +135,8 @@ def fill(row):
             return None
         values = draw.rng.standard_normal(shape) if is_dy else argument(draw, function, shape, backward)
         if kind == "special" and backward:
-            # the same cells for both inputs: their places alternate
-            place = np.arange(values.size).reshape(shape) % 3
+            # the same cells for both inputs, broadcast ones too: their places alternate along the last axis
+            place = np.broadcast_to(np.arange(shape[-1]) % 3, shape)
             tame = pool[~np.isfinite(pool) | (np.abs(pool) <= 1) & ((np.abs(pool) >= 0.01) | (pool == 0))]
             # an infinite dy times a derivative that underflows may be NaN or infinite
             values = values if is_dy else np.where(place == 1, values, np.clip(values, -8, 8))

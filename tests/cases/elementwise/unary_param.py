@@ -51,6 +51,8 @@ def reference_of(row):
         given = [seen(row, name, problem.scalars[name], dtype) for name in NAMES if name in problem.scalars]
         if function == "powi":
             given = [math.trunc(given[0])]
+        elif function == "logit":
+            given.append(seen(row, "p0", 1 - np.asarray(given[0], "f8" if dtype == "f64" else "f4"), dtype))
         if backward:
             value = BACKWARD[function](arrays["dy"].values, arrays["x"].values, *given)
             return {"dx": Expected(value, divided=np.abs(arrays["dy"].values), op=f"{function}_backward")}
