@@ -170,8 +170,10 @@ Status zero_empty_sums(const Launch& launch, int32_t rank, const int32_t* shape,
     for (const EmptySum<T>& sum : sums) {
         if (sum.pointer == nullptr || sum.stride == nullptr) continue;
         Layout<1> cells;
-        for (int32_t d = 0; d < rank; ++d)
-            if (sum.stride[d] != 0) cells.append(shape[d] > 0 ? shape[d] : 0, {sum.stride[d]});
+        for (int32_t d = 0; d < rank; ++d) {
+            const int64_t step[] = {sum.stride[d]};
+            if (step[0] != 0) cells.append(shape[d] > 0 ? shape[d] : 0, step);
+        }
         if (cells.numel() == 0) continue;
         BK_TRY(require_alignment({{sum.name, sum.pointer, alignof(T)}}));
         BK_TRY(pointwise_strided(launch, cells, ZeroFunctor<compute_t<T>>{}, outputs(sum.pointer), inputs()));
