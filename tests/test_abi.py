@@ -169,10 +169,10 @@ def test_last_error_is_never_null(library):
 
 def test_every_line_documents_its_row(header):
     """The comment over each row has its text, each function's and each array."""
-    flat = re.sub(r"\s*\n \* ?", " ", header)
+    flat = re.sub(" +", " ", re.sub(r"\s*\n \* ?", " ", header)) + " "
     for row in ROWS.values():
         assert row.doc in flat, row.name
         for name, doc in row.functions.items():
-            assert re.search(rf" {name} +{re.escape(doc)}( |$)", re.sub(" +", " ", flat)), f"{row.name}: {name}"
+            assert f" {name} {doc} " in flat, f"{row.name}: {name}"
         for p in row.pointers:
             assert f"{p.name}: {p.dtype} [{p.shape}]" in flat, f"{row.name}: {p.name}"
