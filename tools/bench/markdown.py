@@ -1,25 +1,178 @@
-"""Writes a result file as the README's table: python -m tools.bench.markdown FILE"""
+"""Results as the README has them: python -m tools.bench.markdown RESULT... [--into README.md]
 
+The elementwise family, with its hundreds of problems, by dtype, and its problems that are far from a copy one by one;
+the other families one by one; results of the CPU library by their ratio to the peer alone. With --into, what stands
+between the two marks of that file is replaced.
+"""
+
+from __future__ import annotations
+
+import argparse
 import json
 import pathlib
+import statistics
 import sys
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from baracuda._optable import ops
+
+Row = dict[str, Any]
+
+FLOATS = ("f32", "f16", "bf16", "f64")
+SMALL = 1 << 20  # bytes; a launch takes longer than they do
+NEAR, FAR = 0.95, 0.9  # of copy
+BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
 
 
-def table(result: dict) -> str:
-    """One line a problem; f32 then bf16, each as the fraction of a device copy and the ratio to PyTorch."""
-    rows: dict[str, dict[str, dict]] = {}
+def report(result: dict[str, Any]) -> str:
+    rows = [row for row in result["rows"] if row["of_copy"]]
     for row in result["rows"]:
-        rows.setdefault(row["name"], {})[row["dtype"]] = row
-    lines = ["| problem | f32: of copy | x PyTorch | bf16: of copy | x PyTorch |", "|---|---|---|---|---|"]
-    for name, by_dtype in rows.items():
-        cells = []
-        for dtype in ("f32", "bf16"):
-            row = by_dtype.get(dtype, {})
-            cells.append(f"{row['of_copy']:.2f}" if row.get("of_copy") else "")
-            cells.append(f"{row['times_peer']:.2f}" if row.get("times_peer") else "")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        if not row["of_copy"]:
+            print(f"left out: {row['name']} {row['dtype']}: {row['error']}", file=sys.stderr)
+    if result["environment"]["backend"] == "cpu":
+        return cpu_report(result["environment"], rows)
+    elementwise = [row for row in rows if is_elementwise(row)]
+    others = [row for row in rows if not is_elementwise(row)]
+    parts = [device(result["environment"])]
+    if elementwise:
+        parts.append(by_dtype(elementwise))
+        parts.append(far_from_copy(elementwise))
+        parts.append(small_ones(elementwise))
+    if others:
+        parts.append(one_by_one(others))
+    parts.append(host(result["host"]))
+    return "\n\n".join(filter(None, parts))
+
+
+def is_elementwise(row: Row) -> bool:
+    op = ops().get(row["op"])
+    return op is not None and op.row.family == "elementwise"
+
+
+def device(facts: dict[str, Any]) -> str:
+    library = facts["library"]
+    return f"{facts['device']}, {library['compiler']}, PyTorch {facts['torch']}, commit {library['commit']}:"
+
+
+def group_of(row: Row) -> str:
+    """A dtype; casts, which have two, are one group."""
+    return "casts" if row["name"].startswith("cast ") else row["dtype"]
+
+
+def by_dtype(rows: Sequence[Row]) -> str:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["bytes"] >= SMALL:
+            groups.setdefault(group_of(row), []).append(row)
+    lines = []
+    for group in sorted(groups, key=(*FLOATS, "casts").index):
+        reached = [row["of_copy"] for row in groups[group]]
+        ratios = [row["times_peer"] for row in groups[group] if row["times_peer"]]
+        near = f"{sum(share >= NEAR for share in reached)} of {len(reached)}"
+        lines.append([group, *map(number, (min(reached), statistics.median(reached))), near, *spread(ratios)])
+    head = ["elementwise", "of copy: worst", "median", f"{NEAR} and more", "x PyTorch: worst", "median"]
+    return table(head, lines)
+
+
+def spread(ratios: Sequence[float]) -> list[str]:
+    return [number(min(ratios)), number(statistics.median(ratios))] if ratios else ["", ""]
+
+
+def far_from_copy(rows: Sequence[Row]) -> str:
+    """One line a problem, a column a dtype: of copy, and the ratio to PyTorch."""
+    slow = [row for row in rows if row["bytes"] >= SMALL and row["of_copy"] < FAR]
+    if not slow:
+        return f"No elementwise problem is below {FAR} of copy."
+    dtypes = sorted({row["dtype"] for row in slow}, key=lambda t: (FLOATS.index(t) if t in FLOATS else len(FLOATS), t))
+    cells: dict[str, dict[str, str]] = {}
+    for row in sorted(slow, key=lambda row: row["of_copy"]):
+        ratio = f", {number(row['times_peer'])} x" if row["times_peer"] else ""
+        cells.setdefault(row["name"], {}).setdefault(row["dtype"], number(row["of_copy"]) + ratio)
+    lines = [[name, *(found.get(dtype, "") for dtype in dtypes)] for name, found in cells.items()]
+    return f"Below {FAR} of copy, with their ratio to PyTorch:\n\n{table(['problem', *dtypes], lines)}"
+
+
+def small_ones(rows: Sequence[Row]) -> str:
+    ratios = [row["times_peer"] for row in rows if row["bytes"] < SMALL and row["times_peer"]]
+    if not ratios:
+        return ""
+    worst, median = spread(ratios)
+    return (
+        f"{len(ratios)} elementwise problems of less than 1 MiB, where the launch is nearly all: at worst {worst} x "
+        f"PyTorch, median {median}."
+    )
+
+
+def one_by_one(rows: Sequence[Row]) -> str:
+    """One line a problem, f32 then bf16."""
+    problems: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        problems.setdefault(row["name"], {})[row["dtype"]] = row
+    lines = []
+    for name, found in problems.items():
+        both = [found.get(dtype, {}) for dtype in ("f32", "bf16")]
+        lines.append([name, *(number(row.get(key)) for row in both for key in ("of_copy", "times_peer"))])
+    return table(["problem", "f32: of copy", "x PyTorch", "bf16: of copy", "x PyTorch"], lines)
+
+
+def host(calls: Sequence[Row]) -> str:
+    shares = {call["call"]: number(call["share_of_torch"]) for call in calls if call["share_of_torch"]}
+    if not shares:
+        return ""
+    return (
+        f"On 16 elements `plan.run` takes the host {shares['plan.run']} and a bound launch {shares['bound launch']} of "
+        "what `torch.add(a, b, out=c)` does; the kernel launch itself is nearly all of it."
+    )
+
+
+def cpu_report(facts: dict[str, Any], rows: Sequence[Row]) -> str:
+    """How many are level, 0.95 and more, and which are not."""
+    rows = [row for row in rows if row["times_peer"]]
+    behind = sorted((row for row in rows if row["times_peer"] < NEAR), key=lambda row: row["times_peer"])
+    most = max(row["times_peer"] for row in rows)
+    text = (
+        f"The CPU library, {facts['threads']} threads of {facts['device']}, against the faster of PyTorch "
+        f"{facts['torch']} and NumPy {facts['numpy']} on the same threads: level or faster (up to {most:.0f} x) on "
+        f"{len(rows) - len(behind)} of {len(rows)} problems"
+    )
+    if behind:
+        text += "; behind: " + ", ".join(f"{row['name']} {row['dtype']} {number(row['times_peer'])}" for row in behind)
+    return text + "."
+
+
+def number(value: float | None) -> str:
+    return f"{value:.2f}" if value else ""
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
+
+
+def wrapped(text: str) -> str:
+    """Every line as long as the README's, but for tables."""
+    lines = text.split("\n")
+    return "\n".join(line if line.startswith("|") else textwrap.fill(line, 120) for line in lines)
+
+
+def replace(path: pathlib.Path, text: str) -> None:
+    before, rest = path.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.bench.markdown", description=__doc__)
+    parser.add_argument("results", nargs="+", type=pathlib.Path, metavar="RESULT", help="JSON files of tools.bench")
+    parser.add_argument("--into", type=pathlib.Path, metavar="FILE", help="write there instead of printing")
+    options = parser.parse_args()
+    text = wrapped("\n\n".join(report(json.loads(path.read_text())) for path in options.results))
+    if options.into:
+        replace(options.into, text)
+    else:
+        print(text)
 
 
 if __name__ == "__main__":
-    print(table(json.loads(pathlib.Path(sys.argv[1]).read_text())))
+    main()
