@@ -9,7 +9,9 @@
 
 #include "core/dtype.h"
 #include "core/platform.h"
-#if !BK_CUDA
+#if BK_CUDA
+#include "core/math_half.h"
+#else
 #include "core/math_cpu.h"
 #endif
 
@@ -108,14 +110,30 @@ BK_HD C max(C a, C b) {
             return ::function##f(x, y);                       \
     }
 
-BK_MATH(expm1, expm1)
-BK_MATH(log1p, log1p)
-BK_MATH(acos, acos)
+// Of these the GPU has a cheaper form for the 16-bit types.
+#if BK_CUDA
+#define BK_MATH_HALF(name, function)                             \
+    template <class T>                                           \
+    BK_HD compute_t<T> name(compute_t<T> x) {                    \
+        if constexpr (kIsHalf<T>)                                \
+            return half::name(x);                                \
+        else if constexpr (std::is_same_v<compute_t<T>, double>) \
+            return ::function(x);                                \
+        else                                                     \
+            return ::function##f(x);                             \
+    }
+#else
+#define BK_MATH_HALF BK_MATH
+#endif
+
+BK_MATH_HALF(expm1, expm1)
+BK_MATH_HALF(log1p, log1p)
+BK_MATH_HALF(acos, acos)
 BK_MATH(tanh, tanh)
-BK_MATH(atanh, atanh)
-BK_MATH(erf, erf)
-BK_MATH(erfc, erfc)
-BK_MATH(sqrt, sqrt)
+BK_MATH_HALF(atanh, atanh)
+BK_MATH_HALF(erf, erf)
+BK_MATH_HALF(erfc, erfc)
+BK_MATH_HALF(sqrt, sqrt)
 BK_MATH(floor, floor)
 BK_MATH(ceil, ceil)
 BK_MATH(trunc, trunc)
@@ -131,7 +149,9 @@ BK_MATH2(nextafter, nextafter)
 // Where libmvec's f32 is off by more than 2 ulp: its f64, which is rounded to f32. The 16-bit types do not see the difference.
 #if BK_CUDA
 #define BK_MATH_BY_F64 BK_MATH
+#define BK_MATH_HALF_BY_F64 BK_MATH_HALF
 #else
+#define BK_MATH_HALF_BY_F64 BK_MATH_BY_F64
 #define BK_MATH_BY_F64(name, function)                               \
     template <class T>                                               \
     BK_HD compute_t<T> name(compute_t<T> x) {                        \
@@ -141,19 +161,21 @@ BK_MATH2(nextafter, nextafter)
             return static_cast<compute_t<T>>(::function(double{x})); \
     }
 #endif
-BK_MATH_BY_F64(log2, log2)
-BK_MATH_BY_F64(log10, log10)
+BK_MATH_HALF_BY_F64(log2, log2)
+BK_MATH_HALF_BY_F64(log10, log10)
 BK_MATH_BY_F64(sin, sin)
 BK_MATH_BY_F64(cos, cos)
 BK_MATH_BY_F64(tan, tan)
-BK_MATH_BY_F64(asin, asin)
+BK_MATH_HALF_BY_F64(asin, asin)
 BK_MATH_BY_F64(atan, atan)
-BK_MATH_BY_F64(sinh, sinh)
-BK_MATH_BY_F64(cosh, cosh)
-BK_MATH_BY_F64(asinh, asinh)
-BK_MATH_BY_F64(acosh, acosh)
+BK_MATH_HALF_BY_F64(sinh, sinh)
+BK_MATH_HALF_BY_F64(cosh, cosh)
+BK_MATH_HALF_BY_F64(asinh, asinh)
+BK_MATH_HALF_BY_F64(acosh, acosh)
 BK_MATH_BY_F64(cbrt, cbrt)
 #undef BK_MATH_BY_F64
+#undef BK_MATH_HALF_BY_F64
+#undef BK_MATH_HALF
 #undef BK_MATH
 #undef BK_MATH2
 
@@ -217,7 +239,10 @@ BK_HD compute_t<T> log(compute_t<T> x) {
         return ::log(x);
     } else {
 #if BK_CUDA
-        return ::logf(x);
+        if constexpr (kIsHalf<T>)
+            return half::log(x);
+        else
+            return ::logf(x);
 #else
         return cpu::log(x);
 #endif
@@ -235,6 +260,36 @@ BK_HD compute_t<T> reciprocal(compute_t<T> x) {
     }
 #endif
     return compute_t<T>(1) / x;
+}
+
+// 1 / x and 1 / sqrt(x) for the 16-bit types, within a relative error of 2^-19; x = 0, infinity and NaN included, others
+// normal and with normal results. f64 is for its range.
+template <class C>
+BK_HD C rough_reciprocal(C x) {
+#if BK_ON_GPU
+    C y;
+    if constexpr (std::is_same_v<C, double>)
+        asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    else
+        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return C(1) / x;
+#endif
+}
+
+template <class C>
+BK_HD C rough_rsqrt(C x) {
+#if BK_ON_GPU
+    C y;
+    if constexpr (std::is_same_v<C, double>)
+        asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    else
+        asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return C(1) / sqrt<C>(x);
+#endif
 }
 
 template <class T>

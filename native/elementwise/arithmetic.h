@@ -121,10 +121,14 @@ struct Square {
     }
 };
 
+// The smaller factor is doubled: exactly, and without overflow unless the product overflows. The product is rounded once.
 template <class T>
 struct SquareBackward {
     using C = compute_t<T>;
-    BK_HD C operator()(C dy, C x) const { return C(2) * (dy * x); }
+    BK_HD C operator()(C dy, C x) const {
+        const bool twice_x = math::fabs<T>(x) < math::fabs<T>(dy);
+        return math::select(twice_x, x + x, x) * math::select(twice_x, dy, dy + dy);
+    }
 };
 
 template <class T>
@@ -155,10 +159,18 @@ struct Sqrt {
     BK_HD C operator()(C x) const { return math::sqrt<T>(x); }
 };
 
+// dy / (2 y). Where 2 y may overflow, dy is halved, which is exact there unless the result is 0.
 template <class T>
 struct SqrtBackward {
     using C = compute_t<T>;
-    BK_HD C operator()(C dy, C y) const { return dy / (y + y); }
+    BK_HD C operator()(C dy, C y) const {
+        if constexpr (std::is_same_v<T, f16>) {
+            return dy / (y + y);
+        } else {
+            const bool large = math::fabs<T>(y) > (sizeof(C) == 8 ? C(0x1p1000) : C(0x1p100));
+            return math::select(large, C(0.5) * dy, dy) / math::select(large, y, y + y);
+        }
+    }
 };
 
 template <class T>
@@ -168,21 +180,31 @@ struct Rsqrt {
 };
 
 // -dy y^3 / 2, with what rounding the square lost. The cube of the root's largest values overflows, and dy times y may be
-// subnormal where dy is: y is scaled by 2^-k where it is large and by 2^k where it is small, dy by 2^(2k) or 2^(-2k).
+// subnormal where dy is: y is scaled by 2^-k where it is large and by 2^k where it is small, dy by 2^(2k) or 2^(-2k). The
+// scaled square still overflows, or is 0, where the result is infinite, or 0, for every dy.
 template <class T>
 struct RsqrtBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C y) const {
-        constexpr bool kDouble = sizeof(C) == 8;
-        constexpr C kLarge = kDouble ? C(0x1p241) : C(0x1p31), kSmall = kDouble ? C(0x1p-240) : C(0x1p-30);
-        constexpr C kUp = kDouble ? C(0x1p350) : C(0x1p45), kDown = kDouble ? C(0x1p-350) : C(0x1p-45);
-        const C size = math::fabs<T>(y);
-        const C scale = math::select(size > kLarge, kDown, math::select(size < kSmall, kUp, C(1)));
-        const C inverse = math::select(size > kLarge, kUp, math::select(size < kSmall, kDown, C(1)));
-        const C z = y * scale, half_square = C(-0.5) * z * z;
-        const C lost = math::fma(C(-0.5) * z, z, -half_square);
-        const C cube = math::select(size < C(INFINITY), math::fma(half_square, z, lost * z), half_square * z);
-        return dy * (inverse * inverse) * cube * inverse;
+        if constexpr (std::is_same_v<T, f16>) {
+            return dy * (C(-0.5) * y * y * y);
+        } else {
+            constexpr bool kDouble = sizeof(C) == 8;
+            constexpr C kLarge = kDouble ? C(0x1p330) : C(0x1p41), kSmall = kDouble ? C(0x1p-240) : C(0x1p-30);
+            constexpr C kDown = kDouble ? C(0x1p-480) : C(0x1p-60), kUp = kDouble ? C(0x1p350) : C(0x1p45);
+            const C size = math::fabs<T>(y);
+            const bool large = size > kLarge, small = size < kSmall;
+            const C scale = math::select(large, kDown, math::select(small, kUp, C(1)));
+            const C inverse = math::select(large, C(1) / kDown, math::select(small, C(1) / kUp, C(1)));
+            const C z = y * scale, half_square = C(-0.5) * z * z;
+            C cube = half_square * z;
+            if constexpr (!math::kIsHalf<T>) {
+                const C lost = math::fma(C(-0.5) * z, z, -half_square);
+                const bool inside = (half_square > (kDouble ? C(-0x1p680) : C(-0x1p83))) & (half_square < C(0));
+                cube = math::select(inside, math::fma(half_square, z, lost * z), cube);
+            }
+            return dy * (inverse * inverse) * cube * inverse;
+        }
     }
 };
 

@@ -108,8 +108,10 @@ template <class T>
 struct DivBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
-        if constexpr (std::is_same_v<T, f16>) {  // f32 holds every step
-            return pack(dy / b, -(a * dy) / (b * b));
+        if constexpr (math::kIsHalf<T>) {
+            using W = wide_t<T>;
+            const W inverse = math::rough_reciprocal(W(b)), da = W(dy) * inverse;
+            return pack(C(da), C(-(W(a) * inverse * da)));
         } else {
             const Split<C> g = split(dy), x = split(a), y = split(b);
             const C db = -(x.mantissa * g.mantissa) / (y.mantissa * y.mantissa);

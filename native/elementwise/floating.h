@@ -116,13 +116,19 @@ template <class T>
 struct Atan2Backward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
-        const Split<C> g = split(dy), x = split(a), y = split(b);
-        const Direction<C> d = direction(x, y);
-        const C square = math::fma(d.a, d.a, d.b * d.b);
-        const C da = scale(y.mantissa * g.mantissa / square, y.exponent + g.exponent - 2 * d.exponent);
-        const C db = scale(-(x.mantissa * g.mantissa) / square, x.exponent + g.exponent - 2 * d.exponent);
         const bool origin = (a == C(0)) & (b == C(0));
-        return pack(math::select(origin, C(0), da), math::select(origin, C(0), db));
+        if constexpr (math::kIsHalf<T>) {
+            using W = wide_t<T>;
+            const W f = W(dy) * math::rough_reciprocal(math::fma(W(a), W(a), W(b) * W(b)));
+            return pack(math::select(origin, C(0), C(W(b) * f)), math::select(origin, C(0), C(-W(a) * f)));
+        } else {
+            const Split<C> g = split(dy), x = split(a), y = split(b);
+            const Direction<C> d = direction(x, y);
+            const C square = math::fma(d.a, d.a, d.b * d.b);
+            const C da = scale(y.mantissa * g.mantissa / square, y.exponent + g.exponent - 2 * d.exponent);
+            const C db = scale(-(x.mantissa * g.mantissa) / square, x.exponent + g.exponent - 2 * d.exponent);
+            return pack(math::select(origin, C(0), da), math::select(origin, C(0), db));
+        }
     }
 };
 
@@ -131,16 +137,21 @@ template <class T>
 struct Hypot {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
-        constexpr int range = std::numeric_limits<C>::max_exponent;
-        const C x = math::fabs<C>(a), y = math::fabs<C>(b);
-        const C larger = math::max(x, y);
-        const bool high = larger > power_of_two<C>(range / 2 - 4), low = larger < power_of_two<C>(-range / 2 + 8);
-        const C down = power_of_two<C>(-range / 2 - 4), up = power_of_two<C>(3 * range / 4);
-        const C factor = math::select(high, down, math::select(low, up, C(1)));
-        const C back = math::select(high, C(1) / down, math::select(low, C(1) / up, C(1)));
-        const C p = x * factor, q = y * factor;
-        const C r = math::sqrt<T>(math::fma(p, p, q * q)) * back;
-        return math::select((x == C(INFINITY)) | (y == C(INFINITY)), C(INFINITY), r);
+        if constexpr (std::is_same_v<T, f16>) {  // f32 holds the squares
+            const bool infinite = (math::fabs<T>(a) == C(INFINITY)) | (math::fabs<T>(b) == C(INFINITY));
+            return math::select(infinite, C(INFINITY), math::sqrt<T>(math::fma(a, a, b * b)));
+        } else {
+            constexpr int range = std::numeric_limits<C>::max_exponent;
+            const C x = math::fabs<C>(a), y = math::fabs<C>(b);
+            const C larger = math::select(x > y, x, y), smaller = math::select(x > y, y, x);  // both, if one is NaN
+            const bool high = larger > power_of_two<C>(range / 2 - 4), low = larger < power_of_two<C>(-range / 2 + 8);
+            const C down = power_of_two<C>(-range / 2 - 4), up = power_of_two<C>(3 * range / 4);
+            const C factor = math::select(high, down, math::select(low, up, C(1)));
+            const C back = math::select(high, C(1) / down, math::select(low, C(1) / up, C(1)));
+            const C p = larger * factor, q = smaller * factor;
+            const C r = math::sqrt<T>(math::fma(p, p, q * q)) * back;
+            return math::select((x == C(INFINITY)) | (y == C(INFINITY)), C(INFINITY), r);
+        }
     }
 };
 
@@ -149,13 +160,19 @@ template <class T>
 struct HypotBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
-        const Split<C> g = split(dy), x = split(a), y = split(b);
-        const Direction<C> d = direction(x, y);
-        const C r = math::sqrt<T>(math::fma(d.a, d.a, d.b * d.b));
-        const C da = scale(x.mantissa * g.mantissa / r, x.exponent + g.exponent - d.exponent);
-        const C db = scale(y.mantissa * g.mantissa / r, y.exponent + g.exponent - d.exponent);
         const bool origin = (a == C(0)) & (b == C(0));
-        return pack(math::select(origin, C(0), da), math::select(origin, C(0), db));
+        if constexpr (math::kIsHalf<T>) {
+            using W = wide_t<T>;
+            const W f = W(dy) * math::rough_rsqrt(math::fma(W(a), W(a), W(b) * W(b)));
+            return pack(math::select(origin, C(0), C(W(a) * f)), math::select(origin, C(0), C(W(b) * f)));
+        } else {
+            const Split<C> g = split(dy), x = split(a), y = split(b);
+            const Direction<C> d = direction(x, y);
+            const C r = math::sqrt<T>(math::fma(d.a, d.a, d.b * d.b));
+            const C da = scale(x.mantissa * g.mantissa / r, x.exponent + g.exponent - d.exponent);
+            const C db = scale(y.mantissa * g.mantissa / r, y.exponent + g.exponent - d.exponent);
+            return pack(math::select(origin, C(0), da), math::select(origin, C(0), db));
+        }
     }
 };
 

@@ -13,6 +13,10 @@
 
 namespace bk::op {
 
+// Of the 16-bit types: a type whose range holds products of three numbers and of their reciprocals.
+template <class T>
+using wide_t = std::conditional_t<std::is_same_v<T, f16>, float, double>;
+
 template <class C>
 struct FloatFormat {
     using Bits = bits_t<C>;

@@ -74,14 +74,19 @@ struct Atan {
     BK_HD C operator()(C x) const { return math::atan<T>(x); }
 };
 
-// dy / (1 + x^2) = ((dy s) / (s^2 + (s x)^2)) s with a power of two s that keeps the square finite.
+// A power of two s that keeps the square of s x finite, where x is large; else 1.
+template <class C>
+BK_HD C scale_of_large(C x) {
+    const bool large = math::fabs<C>(x) > (sizeof(C) == 8 ? C(0x1p500) : C(0x1p60));
+    return math::select(large, sizeof(C) == 8 ? C(0x1p-600) : C(0x1p-90), C(1));
+}
+
+// dy / (1 + x^2) = ((dy s) / (s^2 + (s x)^2)) s
 template <class T>
 struct AtanBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
-        const bool large = math::fabs<T>(x) > (sizeof(C) == 8 ? C(0x1p500) : C(0x1p60));
-        const C s = math::select(large, sizeof(C) == 8 ? C(0x1p-600) : C(0x1p-90), C(1));
-        const C z = x * s;
+        const C s = scale_of_large(x), z = x * s;
         return dy * s / math::fma(z, z, s * s) * s;
     }
 };
@@ -120,12 +125,34 @@ struct HyperbolicShift {
     BK_HD C product(C dy, C value) const { return dy * first * math::fma(value, excess, value) * second; }
 };
 
+// The same for the 16-bit types: cosh(x) / 2^(2 k) and sinh(x) / 2^(2 k), k = 96 for large x, else 0.
+template <class T>
+struct HalfHyperbolic {
+    float cosh, sinh, scale;  // scale = 2^k
+    BK_HD explicit HalfHyperbolic(float x) {
+        const float size = math::fabs<T>(x), z = x * x;
+        const bool large = size > 80.0f;
+        const float e = math::exp2<T>(math::fma(size, 1.44269504f, math::select(large, -193.0f, -1.0f)));
+        const float inverse = math::select(large, 0.0f, 0.25f * math::reciprocal<T>(e));
+        const float series = x * math::fma(math::fma(z, 0.00840778957f, 0.166659716f), z, 1.0000001f);  // minimax
+        cosh = e + inverse;
+        sinh = math::select(size < 0.5f, series, math::copysign<T>(e - inverse, x));
+        scale = math::select(large, 0x1p96f, 1.0f);
+    }
+    BK_HD float product(float dy, float value) const { return dy * scale * value * scale; }
+};
+
 template <class T>
 struct SinhBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
-        const HyperbolicShift<T> shift(x);
-        return shift.product(dy, math::cosh<T>(shift.argument));
+        if constexpr (math::kIsHalf<T>) {
+            const HalfHyperbolic<T> h(x);
+            return h.product(dy, h.cosh);
+        } else {
+            const HyperbolicShift<T> shift(x);
+            return shift.product(dy, math::cosh<T>(shift.argument));
+        }
     }
 };
 
@@ -133,8 +160,13 @@ template <class T>
 struct CoshBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
-        const HyperbolicShift<T> shift(x);
-        return shift.product(dy, math::sinh<T>(shift.argument));
+        if constexpr (math::kIsHalf<T>) {
+            const HalfHyperbolic<T> h(x);
+            return h.product(dy, h.sinh);
+        } else {
+            const HyperbolicShift<T> shift(x);
+            return shift.product(dy, math::sinh<T>(shift.argument));
+        }
     }
 };
 
@@ -177,7 +209,7 @@ struct AcoshBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const C size = math::fabs<T>(x);
-        return dy / math::select(size > C(0x1p30), size, math::sqrt<T>((x - C(1)) * (x + C(1))));
+        return dy / math::select(size > C(0x1p30), size, math::sqrt<T>((size - C(1)) * (size + C(1))));
     }
 };
 
@@ -187,10 +219,14 @@ struct Atanh {
     BK_HD C operator()(C x) const { return math::atanh<T>(x); }
 };
 
+// dy / (1 - x^2) = ((dy s) / ((s - s x) (s + s x))) s
 template <class T>
 struct AtanhBackward {
     using C = compute_t<T>;
-    BK_HD C operator()(C dy, C x) const { return dy / ((C(1) - x) * (C(1) + x)); }
+    BK_HD C operator()(C dy, C x) const {
+        const C s = scale_of_large(x), z = x * s;
+        return dy * s / ((s - z) * (s + z)) * s;
+    }
 };
 
 }  // namespace bk::op
