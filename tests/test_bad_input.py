@@ -28,7 +28,7 @@ def changed(base, change):
         base,
         scalars=base.scalars | change.scalars,
         host=base.host | change.host,
-        null=getattr(change, "null", ()),
+        null=change.null,
     )
 
 

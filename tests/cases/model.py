@@ -111,12 +111,14 @@ class Idle:
 
     host    replaces host arrays; None is NULL
     can     status of `_can_implement`, which may be stricter
+    null    arrays passed as NULL, since they would be written: sums over nothing are 0
     """
 
     name: str
     scalars: dict[str, int | float]
     host: dict[str, tuple[int, ...] | None] = dataclasses.field(default_factory=dict)
     can: int = 0
+    null: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

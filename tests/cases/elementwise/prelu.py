@@ -152,9 +152,13 @@ def bad_channels(short):
 
 def flat_calls(row, short=False):
     arrays, _, optional = operands(row)
+    sums = tuple(a for a in arrays if a == "dweight")
     return {
         "plain": "plain", "large": "large", "bad": (*flat_bad(arrays, optional), *bad_channels(short)),
-        "idle": (Idle("numel_0", {"numel": 0}), Idle("numel_0_stride_0", {"numel": 0, "channel_stride": 0}, can=2)),
+        "idle": (
+            Idle("numel_0", {"numel": 0}, null=sums),
+            Idle("numel_0_stride_0", {"numel": 0, "channel_stride": 0}, can=2, null=sums),
+        ),
     }  # fmt: skip
 
 
