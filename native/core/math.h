@@ -60,6 +60,9 @@ namespace bk::math {
 template <class T>
 constexpr bool kIsHalf = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
+// Whether f64 arithmetic costs about twice that of f32 only, so that functions of f32 may be computed in f64.
+constexpr bool kDoubleIsCheap = !BK_CUDA;
+
 // b where the condition is false, else a; never a branch on the CPU.
 template <class C>
 BK_HD C select(bool condition, C a, C b) {
@@ -262,6 +265,20 @@ BK_HD compute_t<T> reciprocal(compute_t<T> x) {
     return compute_t<T>(1) / x;
 }
 
+// 1 / x for any x; of the 16-bit types within 1 ulp, of f32 within a hair of the rounded one.
+template <class T>
+BK_HD compute_t<T> full_reciprocal(compute_t<T> x) {
+#if BK_ON_GPU
+    if constexpr (std::is_same_v<compute_t<T>, float>) {
+        float y;
+        asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+        const float rest = ::fmaf(-x, y, 1.0f);  // NaN for 0 and infinity
+        return kIsHalf<T> ? y : ::fmaf(y, ::fabsf(rest) < 0.5f ? rest : 0.0f, y);
+    }
+#endif
+    return compute_t<T>(1) / x;
+}
+
 // 1 / x and 1 / sqrt(x) for the 16-bit types, within a relative error of 2^-19; x = 0, infinity and NaN included, others
 // normal and with normal results. f64 is for its range.
 template <class C>
@@ -303,6 +320,21 @@ BK_HD compute_t<T> rsqrt(compute_t<T> x) {
     return compute_t<T>(1) / sqrt<T>(x);
 #endif
 }
+
+// The inverse of erf in f32 and for the 16-bit types, which the GPU's library has and the CPU's has not.
+constexpr bool kHasErfinv = BK_CUDA;
+#if BK_CUDA
+template <class T>
+BK_HD float erfinv(float x) {
+    if constexpr (kIsHalf<T>)
+        return half::erfinv(x);
+    else
+        return ::erfinvf(x);
+}
+#else
+template <class T>
+float erfinv(float x);
+#endif
 
 // ln |Gamma(x)|. The C library's lgamma would write the global signgam.
 template <class T>

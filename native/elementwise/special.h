@@ -76,6 +76,12 @@ template <class T>
 struct Erfinv {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
+        if constexpr (math::kHasErfinv && !std::is_same_v<T, double>)
+            return math::erfinv<T>(x);
+        else
+            return computed(x);
+    }
+    static BK_HD C computed(C x) {
         const C w = -math::log<T>((C(1) - x) * (C(1) + x));
         const C root = math::sqrt<T>(w);
         constexpr C kRatioAtZero = C(0.8862269254527580);
@@ -122,8 +128,10 @@ struct ErfinvBackward {
 };
 
 // --- The Gamma function ----------------------------------------------------------------------------------------------
-// Evaluated in f64 for all dtypes: the functions have zeros at irrational arguments, beside which the terms of an f32
-// evaluation would cancel to a few bits.
+// Evaluated in f64 where that is cheap: the functions have zeros at irrational arguments, beside which, but for the positive
+// zero of psi, the terms of an f32 evaluation cancel. Its error remains within a few roundings of the terms.
+template <class T>
+constexpr bool kGammaInF64 = std::is_same_v<T, double> || (std::is_same_v<T, float> && math::kDoubleIsCheap);
 
 // Psi(z) for z >= 0 (and -0). From 10 on the asymptotic series (Abramowitz and Stegun 6.3.18); in [1, 2] a minimax
 // polynomial for psi(z) / (z - z0), z0 = 1.46... the zero, here in three parts; elsewhere psi(z + 1) = psi(z) + 1 / z
@@ -204,35 +212,96 @@ BK_HD double trigamma(double x) {
     return math::select(negative, 1.0 / (r * r) + (rest - positive), positive);
 }
 
+// Psi(x) in f32, for z = x or 1 - x as above: in [1, 2) a minimax polynomial for psi(z) / (z - z0), from 2 on ln z less one in
+// 1 / z, below 1 psi(z + 1) - 1 / z.
+template <class T>
+BK_HD float digamma_f32(float x) {
+    const bool negative = x < 0.0f;
+    const float z = math::select(negative, 1.0f - x, x);
+    const bool below = z < 1.0f;
+    const float inverse = math::full_reciprocal<T>(z), w = inverse * inverse;
+    const float t = math::select(below, z + 1.0f, z);
+    const float ratio = horner(t - 1.5f, 0.0111166615f, -0.0163837801f, 0.0169816715f, -0.0257812056f, 0.0408790558f,
+                               -0.0620570347f, 0.0949821094f, -0.148398789f, 0.240542615f, -0.423627499f, 0.951055876f);
+    const float distance = (t - 0x1.762d86p+0f) - 1.24381499e-8f;
+    const float near = math::fma(distance, ratio, math::select(below, -inverse, 0.0f));
+    const float series = horner(w, -0.00182888832f, 0.00356146631f, -0.0083001343f, 0.0833323922f);
+    const float far = math::log<T>(z) - math::fma(w, series, 0.5f * inverse);
+    const float positive = math::select(z < 2.0f, near, far);
+    const float r = x - math::rint<float>(x), s = r * r;
+    const float cotangent =
+        horner(s, 6.97527159f, 0.933543466f, 2.98256513f, 2.64763651f, 2.70462897f, 2.84051296f) * s + 4.0f;
+    const float reflected = positive - (0.5f - r) * (0.5f + r) * cotangent * math::full_reciprocal<T>(r);
+    return math::select(negative, math::select(r == 0.0f, NAN, reflected), positive);
+}
+
+// Psi'(x) in f32, likewise: from 1 on a minimax polynomial in 1 / z, below 1 psi'(z + 1) + 1 / z^2.
+template <class T>
+BK_HD float trigamma_f32(float x) {
+    const bool negative = x < 0.0f;
+    const float z = math::select(negative, 1.0f - x, x);
+    const bool below = z < 1.0f;
+    const float r = x - math::rint<float>(x), s = r * r;
+    const float pole = math::full_reciprocal<T>(math::select(negative, r, z));
+    const float inverse = math::full_reciprocal<T>(math::select(below, z + 1.0f, z)), w = inverse * inverse;
+    const float series = horner(inverse, -0.00314244115f, 0.0166547497f, -0.0361057789f, 0.0360660034f, -0.00192101599f,
+                                -0.0333109215f, 2.9121236e-05f, 0.166664345f);
+    const float smooth = math::fma(w, math::fma(inverse, series, 0.5f), inverse);
+    const float sine = horner(s, 90.9738622f, -9.59188348f, 25.1401001f, 13.21462f, 10.2253349f, 6.49245196f, 3.28988231f);
+    const float reflected = math::fma(pole, pole, sine - smooth);
+    return math::select(negative, reflected, math::select(below, math::fma(pole, pole, smooth), smooth));
+}
+
 template <class T>
 struct Lgamma {
     using C = compute_t<T>;
-    BK_HD C operator()(C x) const { return static_cast<C>(math::lgamma<double>(x)); }
+    BK_HD C operator()(C x) const {
+        if constexpr (math::kDoubleIsCheap)
+            return static_cast<C>(math::lgamma<double>(x));
+        else
+            return math::lgamma<T>(x);
+    }
 };
 
-// psi(x) is -1 / x near 0; one division gives the product even where the derivative overflows.
+// psi(x) is -1 / x near 0, where it may overflow while the product need not.
 template <class T>
 struct LgammaBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
-        const double g = dy, z = x;
-        return static_cast<C>(math::select(math::fabs<double>(z) < 0x1p-500, -g / z, g * digamma(z)));
+        if constexpr (kGammaInF64<T>) {
+            const double g = dy, z = x;
+            return static_cast<C>(math::select(math::fabs<double>(z) < 0x1p-500, -g / z, g * digamma(z)));
+        } else {
+            const C pole = -(dy * C(0x1p64)) * math::reciprocal<T>(x * C(0x1p64));
+            return math::select(math::fabs<T>(x) < C(0x1p-64), pole, dy * digamma_f32<T>(x));
+        }
     }
 };
 
 template <class T>
 struct Digamma {
     using C = compute_t<T>;
-    BK_HD C operator()(C x) const { return static_cast<C>(digamma(x)); }
+    BK_HD C operator()(C x) const {
+        if constexpr (kGammaInF64<T>)
+            return static_cast<C>(digamma(x));
+        else
+            return digamma_f32<T>(x);
+    }
 };
 
-// 1 / x^2 by two divisions where the derivative overflows and its product by dy need not.
+// psi'(x) is 1 / x^2 near 0.
 template <class T>
 struct DigammaBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
-        const double g = dy, z = x;
-        return static_cast<C>(math::select(math::fabs<double>(z) < 0x1p-500, g / z / z, g * trigamma(z)));
+        if constexpr (kGammaInF64<T>) {
+            const double g = dy, z = x;
+            return static_cast<C>(math::select(math::fabs<double>(z) < 0x1p-500, g / z / z, g * trigamma(z)));
+        } else {
+            const C inverse = math::reciprocal<T>(x * C(0x1p64));
+            const C pole = dy * C(0x1p64) * inverse * inverse * C(0x1p64);
+            return math::select(math::fabs<T>(x) < C(0x1p-64), pole, dy * trigamma_f32<T>(x));
+        }
     }
 };
 
