@@ -50,7 +50,7 @@ GENCODE := $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
            $(if $(word 2,$(CUDA_ARCHS)),-gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)))
 CUDA_FLAGS := -std=c++17 -O3 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wno-psabi $(if $(WERROR),--Werror=all-warnings) \
               -Xfatbin=-compress-all --cudart=static $(INCLUDES)
-LINK_FLAGS := -shared $(if $(SAN_LINK),,-Wl$(comma)-s) -Wl,-soname,$(SONAME) -Wl,--version-script=native/version_script.map -Wl,--no-undefined
+LINK_FLAGS := -shared -Wl,-z,nodelete $(if $(SAN_LINK),,-Wl$(comma)-s) -Wl,-soname,$(SONAME) -Wl,--version-script=native/version_script.map -Wl,--no-undefined
 
 # A JSON list in a C++ raw string: a macro of it would not survive nvcc's handling of quotes.
 ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'

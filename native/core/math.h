@@ -204,12 +204,30 @@ BK_HD C fma(C a, C b, C c) {
         return ::fmaf(a, b, c);
 }
 
+// a b, rounded, which no addition absorbs, so that fma(a, b, -product(a, b)) is what the rounding left out.
+template <class C>
+BK_HD C product(C a, C b) {
+#if BK_ON_GPU
+    if constexpr (std::is_same_v<C, double>)
+        return __dmul_rn(a, b);
+    else
+        return __fmul_rn(a, b);
+#else
+    return a * b;
+#endif
+}
+
 template <class T>
 BK_HD compute_t<T> exp2(compute_t<T> x) {
     if constexpr (std::is_same_v<compute_t<T>, double>) {
         return ::exp2(x);
     } else {
 #if BK_ON_GPU
+        if constexpr (std::is_same_v<T, f16>) {
+            float y;
+            asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));  // what it flushes to 0 is 0 in f16
+            return y;
+        }
         if constexpr (kIsHalf<T>) {
             float y;
             asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));  // 2 ulp
@@ -250,6 +268,19 @@ BK_HD compute_t<T> log(compute_t<T> x) {
         return cpu::log(x);
 #endif
     }
+}
+
+// ln x where |ln x| >= 1/2: an absolute error is as good as a relative one there.
+template <class T>
+BK_HD compute_t<T> log_far_from_one(compute_t<T> x) {
+#if BK_ON_GPU
+    if constexpr (kIsHalf<T>) {
+        float y;
+        asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+        return y * 0.693147181f;
+    }
+#endif
+    return log<T>(x);
 }
 
 // 1 / x, within 1 ulp, for x that is normal and whose reciprocal is.

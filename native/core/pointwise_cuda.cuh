@@ -62,12 +62,9 @@ __global__ void __launch_bounds__(kPointwiseThreads) pointwise_kernel(Fn fn, Out
 template <class Fn, class Out, class In>
 struct PointwiseShape {
     static constexpr int lanes = kVectorBytes / (Out::widest > In::widest ? Out::widest : In::widest);
-    // Vectors a thread. Measured: several output streams keep their order in memory best with one (lerp_backward 0.97 of
-    // copy, 0.92 with 4); single inputs want 64 bytes in flight, of which 16-bit types, whose arithmetic counts, get 32.
-    static constexpr int unroll = In::count > 2 || Out::count > 1                 ? 1
-                                  : In::count == 2                                ? 2
-                                  : lanes == 4 || std::is_same_v<Fn, CopyFunctor> ? 4
-                                                                                  : 2;
+    // Vectors a thread. Measured: one of each operand in flight is best (of copy, f32: one input 0.93 with 4 and 0.95 with 2,
+    // lerp_backward 0.92 with 4 and 0.97 with 1); two inputs and one output want 2.
+    static constexpr int unroll = std::is_same_v<Fn, CopyFunctor> ? 4 : In::count == 2 && Out::count == 1 ? 2 : 1;
 };
 
 template <class Fn, class... Out, class... In>
@@ -88,11 +85,21 @@ Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Output
                          pointwise_kernel<Shape::lanes, Shape::unroll, Fn, Outputs<Out...>, Inputs<In...>>, fn, out, in, numel);
 }
 
-// N neighbours along the last axis, of which `count` exist: one element for all where the operand stands still there, one
+// Lanes [first, last) of a vector.
+struct Lanes {
+    int first, last;
+    template <int N>
+    BK_DEVICE bool all() const {
+        return first == 0 && last == N;
+    }
+    BK_DEVICE bool has(int lane) const { return first <= lane && lane < last; }
+};
+
+// N neighbours along the last axis, of which `lanes` exist: one element for all where the operand stands still there, one
 // vector where it is aligned, else one by one.
 template <int N, class T>
-BK_DEVICE Vec<T, N> load_lanes(const T* pointer, bool broadcast, bool single = false, int count = N) {
-    if (!broadcast && !single && count == N) return load<N>(pointer);
+BK_DEVICE Vec<T, N> load_lanes(const T* pointer, bool broadcast, bool single = false, Lanes lanes = {0, N}) {
+    if (!broadcast && !single && lanes.all<N>()) return load<N>(pointer);
     Vec<T, N> x;
     if (broadcast) {
         const T value = *pointer;
@@ -100,19 +107,19 @@ BK_DEVICE Vec<T, N> load_lanes(const T* pointer, bool broadcast, bool single = f
         for (int lane = 0; lane < N; ++lane) x.lane[lane] = value;
     } else {
 #pragma unroll
-        for (int lane = 0; lane < N; ++lane) x.lane[lane] = pointer[lane < count ? lane : 0];
+        for (int lane = 0; lane < N; ++lane) x.lane[lane] = pointer[lanes.has(lane) ? lane : lanes.first];
     }
     return x;
 }
 
 template <int N, class T>
-BK_DEVICE void store_lanes(T* pointer, const Vec<T, N>& y, bool single, int count) {
-    if (!single && count == N) {
+BK_DEVICE void store_lanes(T* pointer, const Vec<T, N>& y, bool single, Lanes lanes) {
+    if (!single && lanes.all<N>()) {
         store<N>(pointer, y);
     } else {
 #pragma unroll
         for (int lane = 0; lane < N; ++lane)
-            if (lane < count) pointer[lane] = y.lane[lane];
+            if (lanes.has(lane)) pointer[lane] = y.lane[lane];
     }
 }
 
@@ -130,7 +137,8 @@ struct StridedPlan {
     uint32_t count = 0;         // elements or vectors of the walk
     unsigned broadcast = 0;     // vectors: a bit for each operand that stands still along them,
     unsigned single = 0;        // and for each that must be accessed one by one
-    uint32_t inner = 0;         // elements along the vectors, where that is no multiple of them; else 0
+    uint32_t inner = 0;         // elements along the vectors, where these do not cover them exactly; else 0
+    int shift = 0;              // elements by which the first vector begins before the row
     FastDiv<uint32_t> per_row;  // vectors along them
     unsigned staged = 0;        // elements: a bit for each input that goes through shared memory; 0: no tiles
     FastDiv<uint32_t> row_tiles, column_tiles;
@@ -164,22 +172,22 @@ BK_DEVICE Offsets<Operands, uint32_t> sum_of(Offsets<Operands, uint32_t> a, cons
 
 template <int N, int Operands, class... Out, size_t... O>
 BK_DEVICE void store_strided(const Pack<Out*...>& out, const Offsets<Operands, uint32_t>& offset, const Pack<Vec<Out, N>...>& y,
-                             unsigned single, int count, std::index_sequence<O...>) {
+                             unsigned single, Lanes lanes, std::index_sequence<O...>) {
     ((sizeof...(Out) == 1 || get<O>(out) != nullptr
-          ? store_lanes<N>(get<O>(out) + signed_offset(offset.of[O]), get<O>(y), single >> O & 1, count)
+          ? store_lanes<N>(get<O>(out) + signed_offset(offset.of[O]), get<O>(y), single >> O & 1, lanes)
           : void()),
      ...);
 }
 
-// Stores the first `count` lanes of each result; 0: none, though they are computed.
+// Stores `lanes` of each result; where there are none, nothing, though it is computed.
 template <int N, class Fn, class... Out, class... In, int Operands>
 BK_DEVICE void compute_and_copy(const Fn& fn, const Outputs<Out...>& out, const Pack<Vec<In, N>...>& x, int64_t element,
-                                Offsets<Operands, uint32_t> offset, const StridedPlan<Operands>& plan, int count) {
+                                Offsets<Operands, uint32_t> offset, const StridedPlan<Operands>& plan, Lanes lanes) {
     Pack<Vec<Out, N>...> y;
     compute<N>(fn, element, x, y, std::index_sequence_for<In...>{});
-    if (count == 0) return;
+    if (lanes.first >= lanes.last) return;
     for (int c = 0; c < plan.copies; ++c) {
-        store_strided<N>(out.pointer, offset, y, plan.single, count, std::index_sequence_for<Out...>{});
+        store_strided<N>(out.pointer, offset, y, plan.single, lanes, std::index_sequence_for<Out...>{});
 #pragma unroll
         for (int o = 0; o < static_cast<int>(sizeof...(Out)); ++o) offset.of[o] += plan.copy_step[o];
     }
@@ -187,10 +195,10 @@ BK_DEVICE void compute_and_copy(const Fn& fn, const Outputs<Out...>& out, const 
 
 template <int N, int Operands, class... In, size_t... I>
 BK_DEVICE Pack<Vec<In, N>...> load_strided(const Pack<const In*...>& in, const Offsets<Operands, uint32_t>& offset,
-                                           const StridedPlan<Operands>& plan, int count, std::index_sequence<I...>) {
+                                           const StridedPlan<Operands>& plan, Lanes lanes, std::index_sequence<I...>) {
     constexpr int kOut = Operands - sizeof...(In);
     return pack(load_lanes<N>(get<I>(in) + signed_offset(offset.of[kOut + I]), plan.broadcast >> (kOut + I) & 1,
-                              plan.single >> (kOut + I) & 1, count)...);
+                              plan.single >> (kOut + I) & 1, lanes)...);
 }
 
 // Operands of the plan: the outputs, then the inputs. The walk's last axis counts vectors of N elements. What lies past the
@@ -202,21 +210,23 @@ __global__ void __launch_bounds__(kPointwiseThreads)
     const auto base = outer_offsets(plan);
     Offsets<Out::count + In::count, uint32_t> offset[Unroll];
     typename In::template Vectors<N> x[Unroll] = {};
-    int count[Unroll];
+    Lanes lanes[Unroll];
 #pragma unroll
     for (int u = 0; u < Unroll; ++u) {
         const uint64_t v = first + u * kPointwiseThreads;
-        count[u] = v < plan.count ? N : 0;
-        if (count[u] == 0) continue;
-        if (plan.inner != 0)
-            count[u] = min(N, static_cast<int>(plan.inner - plan.per_row(static_cast<uint32_t>(v)).remainder * N));
+        lanes[u] = {0, v < plan.count ? N : 0};
+        if (v >= plan.count) continue;
+        if (plan.inner != 0) {
+            const int start = static_cast<int>(plan.per_row(static_cast<uint32_t>(v)).remainder * N) - plan.shift;
+            lanes[u] = {max(0, -start), min(N, static_cast<int>(plan.inner) - start)};
+        }
         offset[u] = sum_of(plan.walk(static_cast<uint32_t>(v)), base);
-        x[u] = load_strided<N>(in.pointer, offset[u], plan, count[u], typename In::Indices{});
+        x[u] = load_strided<N>(in.pointer, offset[u], plan, lanes[u], typename In::Indices{});
     }
 #pragma unroll
     for (int u = 0; u < Unroll; ++u) {
         const int64_t element = (int64_t{blockIdx.y} * plan.count + static_cast<int64_t>(first) + u * kPointwiseThreads) * N;
-        if (!kIsPositional<Fn> || count[u] > 0) compute_and_copy<N>(fn, out, x[u], element, offset[u], plan, count[u]);
+        if (!kIsPositional<Fn> || lanes[u].last > 0) compute_and_copy<N>(fn, out, x[u], element, offset[u], plan, lanes[u]);
     }
 }
 
@@ -310,7 +320,7 @@ __global__ void __launch_bounds__(kPointwiseThreads)
         if (!kIsPositional<Fn> || valid[u])
             compute_and_copy<1>(fn, out, x[u],
                                 int64_t{blockIdx.y} * plan.count + static_cast<int64_t>(first) + u * kPointwiseThreads,
-                                offset[u], plan, valid[u] ? 1 : 0);
+                                offset[u], plan, Lanes{0, valid[u] ? 1 : 0});
 }
 
 // --- host: what to launch, for any functor --------------------------------------------------------------------------
@@ -335,20 +345,23 @@ void take_copies(Layout<Operands, MaxRank>* layout, int outputs, StridedPlan<Ope
     }
 }
 
-// Turns the last axis into one of vectors where every operand is dense or, an input, stands still along it. `misaligned`
-// has a bit for each operand whose start is not aligned.
+// Turns the last axis into one of vectors where every operand is dense or, an input, stands still along it. `residue` says
+// how many elements past an aligned address each operand begins. If those of the first output are not aligned, the vectors
+// begin before the row, where its are; an operand that is out of step with it is accessed element by element.
 template <int Operands, int MaxRank>
-bool take_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, unsigned misaligned, StridedPlan<Operands>* plan) {
+bool take_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, bool positional, const int (&residue)[Operands],
+                  StridedPlan<Operands>* plan) {
     const int last = layout->rank - 1;
     if (last < 0) return false;
     const int64_t inner = layout->extent[last];
-    const bool ragged = inner % lanes != 0;
-    if (ragged && inner < 4 * lanes) return false;
+    const int shift = positional || inner < 8 * lanes ? 0 : residue[0];
+    const bool ragged = shift != 0 || inner % lanes != 0;
+    if (ragged && (positional || inner < 4 * lanes)) return false;
     unsigned broadcast = 0, single = 0;
     for (int k = 0; k < Operands; ++k) {
         const int64_t step = layout->stride[k][last];
         if (step != 1 && (step != 0 || k < outputs)) return false;
-        bool aligned = (misaligned >> k & 1) == 0;
+        bool aligned = residue[k] == shift;
         for (int d = 0; step == 1 && d < last; ++d) aligned = aligned && layout->stride[k][d] % lanes == 0;
         if (k < outputs) aligned = aligned && plan->copy_step[k] % static_cast<uint32_t>(lanes) == 0;
         if (step == 0) broadcast |= 1u << k;
@@ -357,7 +370,8 @@ bool take_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, uns
     plan->broadcast = broadcast;
     plan->single = single;
     plan->inner = ragged ? static_cast<uint32_t>(inner) : 0;
-    layout->extent[last] = ceil_div<int64_t>(inner, lanes);
+    plan->shift = shift;
+    layout->extent[last] = ceil_div<int64_t>(inner + shift, lanes);
     plan->per_row = FastDiv<uint32_t>(layout->extent[last]);
     for (int k = 0; k < Operands; ++k) layout->stride[k][last] *= lanes;
     return true;
@@ -429,7 +443,7 @@ template <int Operands>
 struct StridedCall {
     int outputs, lanes, unroll;  // unroll: vectors a thread
     bool positional;
-    unsigned misaligned;  // a bit for each operand
+    int residue[Operands];  // elements past an aligned address, by operand
     // Launches the vector kernel, or else the element kernel, on operands that begin `offset` elements later.
     Status (*start)(void* context, bool vectors, const StridedPlan<Operands>& plan, const int64_t* offset, dim3 blocks);
     void* context;
@@ -460,14 +474,17 @@ BK_COLD Status plan_strided(const StridedCall<Operands>& call, const Layout<Oper
     }
     StridedPlan<Operands> plan;
     take_copies(&layout, call.outputs, &plan);
-    unsigned misaligned = call.misaligned;
-    for (int k = 0; k < Operands; ++k) misaligned |= unsigned{offset[k] % call.lanes != 0} << k;
-    const bool vectors = call.lanes > 1 && take_vectors(&layout, call.outputs, call.lanes, misaligned, &plan);
+    int residue[Operands];
+    int64_t start[Operands];
+    for (int k = 0; k < Operands; ++k)
+        residue[k] = static_cast<int>(((call.residue[k] + offset[k]) % call.lanes + call.lanes) % call.lanes);
+    const bool vectors = call.lanes > 1 && take_vectors(&layout, call.outputs, call.lanes, call.positional, residue, &plan);
+    for (int k = 0; k < Operands; ++k) start[k] = offset[k] - (plan.broadcast >> k & 1 ? 0 : plan.shift);
     if (!vectors && !call.positional && plan.copies == 1) take_tiles(&layout, call.outputs, &plan);
     const int64_t y = split_axes(layout, &plan);
     int64_t x = ceil_div<int64_t>(plan.count, kPointwiseThreads * (vectors ? call.unroll : kElementsPerThread));
     if (plan.staged != 0) x = int64_t{plan.count} * plan.row_tiles.divisor() * plan.column_tiles.divisor();
-    return call.start(call.context, vectors, plan, offset, dim3(static_cast<unsigned>(x), static_cast<unsigned>(y)));
+    return call.start(call.context, vectors, plan, start, dim3(static_cast<unsigned>(x), static_cast<unsigned>(y)));
 }
 
 // --- host: the launch of one functor --------------------------------------------------------------------------------
@@ -477,10 +494,11 @@ void advance([[maybe_unused]] Pack<T*...>* pointers, [[maybe_unused]] const int6
     ((get<I>(*pointers) == nullptr ? void() : void(get<I>(*pointers) += offset[I])), ...);
 }
 
-// A bit for each pointer that vectors of `lanes` elements cannot use.
+// Elements by which each pointer misses an address that vectors of `lanes` elements can use.
 template <class... T, size_t... I>
-unsigned misaligned_bits([[maybe_unused]] const Pack<T*...>& pointers, [[maybe_unused]] int lanes, std::index_sequence<I...>) {
-    return (0u | ... | (unsigned{!is_aligned(get<I>(pointers), sizeof(T) * lanes)} << I));
+void find_residues([[maybe_unused]] const Pack<T*...>& pointers, [[maybe_unused]] int lanes, [[maybe_unused]] int* residue,
+                   std::index_sequence<I...>) {
+    ((residue[I] = static_cast<int>(reinterpret_cast<uintptr_t>(get<I>(pointers)) / sizeof(T) % lanes)), ...);
 }
 
 template <class Fn, class Out, class In>
@@ -510,10 +528,10 @@ Status launch_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof
     using Shape = PointwiseShape<Fn, Outputs<Out...>, Inputs<In...>>;
     using Start = StridedStart<Fn, Outputs<Out...>, Inputs<In...>>;
     Start start{launch, fn, out, in};
-    const unsigned misaligned = misaligned_bits(out.pointer, Shape::lanes, std::index_sequence_for<Out...>{}) |
-                                misaligned_bits(in.pointer, Shape::lanes, std::index_sequence_for<In...>{}) << sizeof...(Out);
-    const StridedCall<Start::kOperands> call{
-        static_cast<int>(sizeof...(Out)), Shape::lanes, Start::unroll, kIsPositional<Fn>, misaligned, &Start::start, &start};
+    StridedCall<Start::kOperands> call{
+        static_cast<int>(sizeof...(Out)), Shape::lanes, Start::unroll, kIsPositional<Fn>, {}, &Start::start, &start};
+    find_residues(out.pointer, Shape::lanes, call.residue, std::index_sequence_for<Out...>{});
+    find_residues(in.pointer, Shape::lanes, call.residue + sizeof...(Out), std::index_sequence_for<In...>{});
     const int64_t origin[Start::kOperands] = {};
     return plan_strided(call, layout, origin);
 }

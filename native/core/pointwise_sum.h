@@ -36,9 +36,9 @@ bool is_summed(const Layout<Operands>& layout, int operand) {
 }
 
 // Enough to fill a large chip or a machine of many cores; constants, so that the order of additions is the same everywhere.
-constexpr int64_t kSumWorkers = int64_t{1} << 19;
-constexpr int64_t kSumMostSplits = 2048;
-constexpr int64_t kSumLeastTerms = 256;
+constexpr int64_t kSumWorkers = int64_t{1} << 20;
+constexpr int64_t kSumMostSplits = 8192;
+constexpr int64_t kSumLeastTerms = 512;
 
 // `layout` has the inputs, then the outputs; `output` counts from the first operand.
 template <int Operands>

@@ -154,17 +154,29 @@ __global__ void __launch_bounds__(kPointwiseSumThreads, 3)
     }
 }
 
+// `deep` threads, a power of two, share a result.
 template <class C, class T, int Operands>
 __global__ void __launch_bounds__(kPointwiseSumThreads)
-    add_parts(const C* parts, T* sums, LongWalk<Operands> kept, int target, uint32_t results, int splits) {
-    const uint32_t i = blockIdx.x * kPointwiseSumThreads + threadIdx.x;
-    if (i >= results) return;
+    add_parts(const C* parts, T* sums, LongWalk<Operands> kept, int target, uint32_t results, int splits, int deep) {
+    const int across = kPointwiseSumThreads / deep, depth = threadIdx.x / across;
+    const uint32_t i = blockIdx.x * across + threadIdx.x % across;
     C sum = 0;
-#pragma unroll 8
-    for (int split = 0; split < splits; ++split) sum += parts[int64_t{split} * results + i];
+    if (i < results)
+        for (int split = depth; split < splits; split += deep) sum += parts[int64_t{split} * results + i];
+    __shared__ C shared[kPointwiseSumThreads];
+    shared[threadIdx.x] = sum;
+    for (int half = deep / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (depth < half) shared[threadIdx.x] += shared[threadIdx.x + half * across];
+    }
+    if (depth != 0 || i >= results) return;
     int64_t offset[Operands] = {};
     kept(i, offset);
-    sums[offset[target]] = narrow<T>(sum);
+    int64_t place = 0;
+#pragma unroll
+    for (int k = 0; k < Operands; ++k)
+        if (k == target) place = offset[k];
+    sums[place] = narrow<T>(shared[threadIdx.x]);
 }
 
 inline int power_of_two_for(int64_t n, int most) {
@@ -240,10 +252,11 @@ Status sum_pass(const Launch& launch, const SumLayout<1 + sizeof...(Out) + sizeo
                              : pointwise_sum_kernel<1, C, Fn, T, Outputs<T, Out...>, Inputs<In...>>;
     BK_TRY(launch_kernel(launch, shape, kernel, fn, out, in, sums, parts, grid));
     if (parts == nullptr) return Status::kOk;
-    const int64_t adders = ceil_div<int64_t>(results, kPointwiseSumThreads);
+    const int deep = power_of_two_for(plan.splits / 8, kPointwiseSumThreads / 8);
+    const int64_t adders = ceil_div<int64_t>(results, kPointwiseSumThreads / deep);
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(adders)), dim3(kPointwiseSumThreads)},
                          add_parts<C, T, kOperands>, static_cast<const C*>(parts), sums, LongWalk<kOperands>(given.kept),
-                         kIn + output, static_cast<uint32_t>(results), static_cast<int>(plan.splits));
+                         kIn + output, static_cast<uint32_t>(results), static_cast<int>(plan.splits), deep);
 }
 
 }  // namespace bk

@@ -50,7 +50,8 @@ struct Cast {
 private:
     using From = typename CastTypes<T, U>::From;
     using To = typename CastTypes<T, U>::To;
-    using Function = std::conditional_t<std::is_same_v<From, To>, CopyFunctor, CastFunctor<From, To>>;
+    using Function =
+        std::conditional_t<std::is_same_v<From, To> && !std::is_same_v<From, boolean>, CopyFunctor, CastFunctor<From, To>>;
 };
 
 template <class T, class U>
@@ -73,7 +74,8 @@ struct CastStrided {
 private:
     using From = typename CastTypes<T, U>::From;
     using To = typename CastTypes<T, U>::To;
-    using Function = std::conditional_t<std::is_same_v<From, To>, CopyFunctor, CastFunctor<From, To>>;
+    using Function =
+        std::conditional_t<std::is_same_v<From, To> && !std::is_same_v<From, boolean>, CopyFunctor, CastFunctor<From, To>>;
 };
 
 }  // namespace bk

@@ -16,6 +16,13 @@ inline Status require_split_axis(int64_t numel, int32_t split_dim, int32_t rank)
     return Status::kOk;
 }
 
+inline Status require_half_offset(const char* name, int64_t offset, int64_t numel) {
+    if (numel != 0 && magnitude(offset / 2) > int64_t{1} << 57)
+        return fail(Status::kInvalidProblem, "%s is %lld: the halves would lie more than 2^58 elements apart", name,
+                    static_cast<long long>(offset));
+    return Status::kOk;
+}
+
 template <template <class> class F, class T>
 struct Gated {
     int64_t output_numel;
@@ -30,6 +37,7 @@ struct Gated {
     Status check() const {
         BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape, {{"stride_x", stride_x}},
                            {{"stride_y", stride_y}}));
+        BK_TRY(require_half_offset("x_half_offset", x_half_offset, output_numel));
         return require_split_axis(output_numel, split_dim, rank);
     }
     Status run(const T* x, T* y, const Launch& launch) const {
@@ -55,6 +63,8 @@ struct GatedBackward {
         BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape,
                            {{"stride_x", stride_x}, {"stride_dy", stride_dy}}, {{"stride_dx", stride_dx}}));
         BK_TRY(require_split_axis(output_numel, split_dim, rank));
+        BK_TRY(require_half_offset("x_half_offset", x_half_offset, output_numel));
+        BK_TRY(require_half_offset("dx_half_offset", dx_half_offset, output_numel));
         if (output_numel != 0 && dx_half_offset == 0)
             return fail(Status::kInvalidProblem, "dx_half_offset is 0, but the halves of dx are distinct");
         return Status::kOk;
