@@ -135,7 +135,7 @@ def _peer(torch: Any, spec: Any, x: list[Any], y: list[Any], extra: list[Any]) -
     if spec.op == "cast":
         return None if {"s4", "u4"} & set(spec.dtypes) else lambda: y[0].copy_(x[0])
     if spec.op == "fill":
-        return lambda: x[0].fill_(0) if x else None
+        return lambda: y[0].fill_(0)
     if spec.layout.startswith("gated"):
         return _gated(torch, op, x) if not backward else None
     if spec.layout.startswith("prelu"):
