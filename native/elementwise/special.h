@@ -34,13 +34,13 @@ BK_HD compute_t<T> times_exp_square(compute_t<T> dy, compute_t<T> x, double fact
     constexpr C kPower = kDouble ? (kSign > 0 ? C(0x1p550) : C(0x1p-550)) : (kSign > 0 ? C(0x1p75) : C(0x1p-75));
     const C size = math::fabs<T>(x);
     const C most = math::select(size > kMost, kMost, size);
-    const C square = most * most;
+    const C square = math::product(most, most);
     const bool large = square > (kDouble ? C(600) : C(80));
     const C lost = math::fma(most, most, -square) - math::select(large, kShiftLow, C(0));
     const C power = math::exp<T>(C(kSign) * (square - math::select(large, kShift, C(0))));
     const C first = C(factor), second = static_cast<C>(factor - double{first}) + first * (C(kSign) * lost);
     const C product = power * first;
-    const C corrected = product + math::fma(power, second, math::fma(power, first, -product));
+    const C corrected = math::fma(power, first, power * second);
     const C whole = math::select(math::fabs<T>(product) < C(INFINITY), corrected, product);
     const C scale = math::select(large, kPower, C(1));
     return dy * scale * whole * scale;
@@ -226,7 +226,7 @@ BK_HD float digamma_f32(float x) {
     const float distance = (t - 0x1.762d86p+0f) - 1.24381499e-8f;
     const float near = math::fma(distance, ratio, math::select(below, -inverse, 0.0f));
     const float series = horner(w, -0.00182888832f, 0.00356146631f, -0.0083001343f, 0.0833323922f);
-    const float far = math::log<T>(z) - math::fma(w, series, 0.5f * inverse);
+    const float far = math::log_far_from_one<T>(z) - math::fma(w, series, 0.5f * inverse);
     const float positive = math::select(z < 2.0f, near, far);
     const float r = x - math::rint<float>(x), s = r * r;
     const float cotangent =
