@@ -229,8 +229,7 @@ BK_HD float digamma_f32(float x) {
     const float far = math::log_far_from_one<T>(z) - math::fma(w, series, 0.5f * inverse);
     const float positive = math::select(z < 2.0f, near, far);
     const float r = x - math::rint<float>(x), s = r * r;
-    const float cotangent =
-        horner(s, 6.97527159f, 0.933543466f, 2.98256513f, 2.64763651f, 2.70462897f, 2.84051296f) * s + 4.0f;
+    const float cotangent = horner(s, 6.97527159f, 0.933543466f, 2.98256513f, 2.64763651f, 2.70462897f, 2.84051296f) * s + 4.0f;
     const float reflected = positive - (0.5f - r) * (0.5f + r) * cotangent * math::full_reciprocal<T>(r);
     return math::select(negative, math::select(r == 0.0f, NAN, reflected), positive);
 }
