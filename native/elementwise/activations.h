@@ -22,16 +22,15 @@ struct Decay {
     ScaledExp<T> e;
 
     static BK_HD Decay of(C x) {
-        const C z = math::min(C(std::is_same_v<C, double> ? 1200 : 200), math::fabs<T>(x));
-        return Decay{z, scaled_exp<T>(-z)};
+        const C z = math::min(C(-kLeastExponent<T>), math::fabs<T>(x));
+        return Decay{z, bounded_exp<T>(-z)};
     }
 };
 
 // 1 / (1 + e) or, for a negative argument, e / (1 + e), but for the scale.
 template <class T>
 BK_HD compute_t<T> logistic(bool negative, Pair<T> e) {
-    const auto one = single<T>(compute_t<T>(1));
-    return quotient<T>(select<T>(negative, e, one), sum<T>(one, e));
+    return over_one_plus<T>(select<T>(negative, e, single<T>(compute_t<T>(1))), e);
 }
 
 template <class T>
@@ -70,11 +69,11 @@ template <class T>
 BK_HD compute_t<T> silu_slope(bool negative, const Decay<T>& d) {
     using C = compute_t<T>;
     const Pair<T> e = d.e.value;
-    const Pair<T> one = sum<T>(single<T>(C(1)), e);
+    const Pair<T> one = carried_sum<T>(single<T>(C(1)), e);
     Pair<T> difference = single<T>((one.high - d.z) + one.low);
     if constexpr (!std::is_same_v<T, bf16>) {
         constexpr Pair<T> root = constant<T>(1.2784645427610737, 1.0946994183093437e-16);
-        const Pair<T> distance = sum<T>(single<T>(root.high - d.z), single<T>(root.low));
+        const Pair<T> distance = distance_to<T>(root, d.z);
         const C t = distance.high;
         Pair<T> near;
         if constexpr (std::is_same_v<C, double>)
@@ -85,10 +84,11 @@ BK_HD compute_t<T> silu_slope(bool negative, const Decay<T>& d) {
         else
             near = compensated_polynomial<T>(t, constant<T>(1.2784645432, 0), 0.13923227147, 0.046410635617, 0.011602671966,
                                              0.0023257220709, 0.00038743155969);
-        difference = select<T>(math::fabs<T>(t) < C(0.25), product<T>(distance, near), difference);
+        difference = select<T>(math::fabs<T>(t) < C(0.25), from_root<T>(distance, near), difference);
     }
-    const Pair<T> below = product<T>(difference, e);
-    return quotient<T>(select<T>(negative, below, sum<T>(one, product<T>(single<T>(d.z), e))), product<T>(one, one));
+    const Pair<T> below = times_exp<T>(difference, d.e);
+    const Pair<T> n = select<T>(negative, below, sum<T>(one, product<T>(single<T>(d.z), e)));
+    return carried_quotient<T>(n, carried_square<T>(one));
 }
 
 template <class T>
@@ -110,10 +110,15 @@ struct MishFraction {
         using C = compute_t<T>;
         const Pair<T> two = single<T>(C(2));
         const Pair<T> double_e = Pair<T>{C(2) * e.high, C(2) * e.low};
-        const Pair<T> n = select<T>(negative, product<T>(e, sum<T>(two, e)), sum<T>(single<T>(C(1)), double_e));
+        Pair<T> below;
+        if constexpr (kPaired<T>)
+            below = product<T>(e, sum<T>(two, e));
+        else
+            below = single<T>(math::fma(e.high, e.high, double_e.high));
+        const Pair<T> n = select<T>(negative, below, sum<T>(single<T>(C(1)), double_e));
         // The larger first: n >= 1 and 2 e^2 <= n for positive arguments; n <= 3 and 2, of one exponent, for negative ones.
         const Pair<T> square = product<T>(double_e, e);
-        return MishFraction{n, sum<T>(select<T>(negative, two, n), select<T>(negative, n, square))};
+        return MishFraction{n, carried_sum<T>(select<T>(negative, two, n), select<T>(negative, n, square))};
     }
 };
 
@@ -124,7 +129,7 @@ struct Mish {
         const auto d = Decay<T>::of(x);
         const bool negative = x < C(0);
         const auto fraction = MishFraction<T>::of(negative, d.e.value);
-        return math::select(negative, -d.z, x) * quotient<T>(fraction.n, fraction.d) * scale_if<T>(negative, d.e.scale);
+        return math::select(negative, -d.z, x) * carried_quotient<T>(fraction.n, fraction.d) * scale_if<T>(negative, d.e.scale);
     }
 };
 
@@ -143,7 +148,7 @@ struct MishBackward {
         Pair<T> difference = single<T>((first.high + second.high) + (first.low + second.low));
         if constexpr (!std::is_same_v<T, bf16>) {
             constexpr Pair<T> root = constant<T>(1.1924312145154952, 4.8484829848031044e-17);
-            const Pair<T> distance = sum<T>(single<T>(root.high - d.z), single<T>(root.low));
+            const Pair<T> distance = distance_to<T>(root, d.z);
             const C t = distance.high;
             Pair<T> near;
             if constexpr (std::is_same_v<C, double>)
@@ -155,13 +160,13 @@ struct MishBackward {
             else
                 near = compensated_polynomial<T>(t, constant<T>(6.4079640802, 0), 2.2632076252, 1.2861823157, 0.55779393181,
                                                  0.20852909121, 0.072467583480, 0.023457974592);
-            difference = select<T>(math::fabs<T>(t) < C(0.25), product<T>(distance, near), difference);
+            difference = select<T>(math::fabs<T>(t) < C(0.25), from_root<T>(distance, near), difference);
         }
         const auto fraction = MishFraction<T>::of(negative, e);
         const C above = C(4) * d.z * (e.high * e.high * (C(1) + e.high));
         const Pair<T> n =
-            select<T>(negative, product<T>(difference, e), sum<T>(product<T>(fraction.n, fraction.d), single<T>(above)));
-        return quotient<T>(n, product<T>(fraction.d, fraction.d)) * dy * scale_if<T>(negative, d.e.scale);
+            select<T>(negative, times_exp<T>(difference, d.e), sum<T>(product<T>(fraction.n, fraction.d), single<T>(above)));
+        return carried_quotient<T>(n, carried_square<T>(fraction.d)) * dy * scale_if<T>(negative, d.e.scale);
     }
 };
 
@@ -171,21 +176,34 @@ struct TanhDecay {
     using C = compute_t<T>;
     C z;
     ScaledExp<T> e;
-    Pair<T> slope;  // z v'(z)
+    Pair<T> slope;  // v'(z)
 
     static BK_HD TanhDecay of(C x) {
         constexpr Pair<T> c1 = constant<T>(1.5957691216057308, -9.96930880911092e-17);
         constexpr Pair<T> c3 = constant<T>(0.07135481627260025, -6.175149918155315e-19);
-        const C z = math::min(C(std::is_same_v<C, double> ? 25 : 12), math::fabs<T>(x));
+        const C z = math::min(C(std::is_same_v<C, double> ? 25 : 11.5), math::fabs<T>(x));
         const C square = z * z;
         if constexpr (math::kIsHalf<T>) {
             // Both constants times log2 e.
             const C e = math::exp2<T>(z * math::fma(square, C(-0.1029432396), C(-2.302208199)));
-            const C slope = z * math::fma(square, C(0.21406444881780073), C(1.5957691216057308));
+            const C slope = math::fma(square, C(0.21406444881780073), C(1.5957691216057308));
             return TanhDecay{z, {single<T>(e), C(1)}, single<T>(slope)};
+        } else if constexpr (std::is_same_v<T, float>) {
+            // v = z (p + p_rest) + v_rest; the first constant is so short that a - p is exact.
+            constexpr C a = 0x1.988p0f, a_rest = static_cast<C>(1.5957691216057308 - 0x1.988p0);
+            const C square_rest = math::fma(z, z, -square);
+            const C p = math::fma(c3.high, square, a);
+            const C low = math::fma(c3.high, square_rest, math::fma(c3.low, square, a_rest));
+            const C p_rest = math::fma(c3.high, square, a - p) + low;
+            const C v = z * p;
+            const C v_rest = math::fma(z, p_rest, math::fma(z, p, -v));
+            // v' = p + 2 c3 z^2
+            const C slope = math::fma(C(2) * c3.high, square, p);
+            const C slope_rest = math::fma(C(2) * c3.high, square, p - slope) + math::fma(C(2), low - a_rest, p_rest);
+            return TanhDecay{z, bounded_exp<T>(-v, -v_rest), {slope, slope_rest}};
         } else {
             // v in two parts: c3 z^2 = m, c1 + m = p, z p = v, each with its rounding error.
-            const C m = c3.high * square;
+            const C m = math::product(c3.high, square);
             const C m_rest = math::fma(c3.high, square, -m) + math::fma(c3.high, math::fma(z, z, -square), c3.low * square);
             const C p = c1.high + m;
             const C p_m = p - c1.high;
@@ -194,7 +212,7 @@ struct TanhDecay {
             const C v_rest = math::fma(z, p_rest, math::fma(z, p, -v));
             // v' = p + 2 m
             const Pair<T> slope = sum<T>({p, p_rest}, {C(2) * m, C(2) * m_rest});
-            return TanhDecay{z, scaled_exp<T>(-v, -v_rest), product<T>(single<T>(z), slope)};
+            return TanhDecay{z, bounded_exp<T>(-v, -v_rest), slope};
         }
     }
 };
@@ -217,27 +235,30 @@ struct GeluTanhBackward {
         const auto d = TanhDecay<T>::of(x);
         const bool negative = x < C(0);
         const Pair<T> e = d.e.value;
-        const Pair<T> one = sum<T>(single<T>(C(1)), e);
-        Pair<T> difference = single<T>((one.high - d.slope.high) + (one.low - d.slope.low));
+        const Pair<T> one = carried_sum<T>(single<T>(C(1)), e);
+        const Pair<T> zv = product<T>(single<T>(d.z), kPaired<T> ? d.slope : single<T>(d.slope.high + d.slope.low));
+        Pair<T> difference = single<T>((one.high - zv.high) + (one.low - zv.low));
+        if constexpr (std::is_same_v<T, float>)
+            difference = single<T>(math::fma(-d.z, d.slope.high, one.high) + math::fma(-d.z, d.slope.low, one.low));
         if constexpr (!std::is_same_v<T, bf16>) {
             constexpr Pair<T> root = constant<T>(0.7524614220710163, -3.635560509207687e-17);
-            const Pair<T> distance = sum<T>(single<T>(d.z - root.high), single<T>(-root.low));
+            const Pair<T> distance = distance_to<T>(root, d.z);
             const C t = distance.high;
             Pair<T> near;
             if constexpr (std::is_same_v<C, double>)
-                near = compensated_polynomial<T>(t, constant<T>(-2.460656764630239380, 0), -0.09991152322555442616,
-                                                 -0.4004476935341127502, 0.07595899090774044668, -0.03048599055947641497,
-                                                 0.01129523236027074383, -0.003690378157912207373, 0.001152935015542522318,
-                                                 -0.0003564852443437624565, 0.0001030583116078030642,
-                                                 -0.00002846213204184974651, 7.723728459819466955e-6);
+                near = compensated_polynomial<T>(t, constant<T>(2.460656764630239380, 0), -0.09991152322555442616,
+                                                 0.4004476935341127502, 0.07595899090774044668, 0.03048599055947641497,
+                                                 0.01129523236027074383, 0.003690378157912207373, 0.001152935015542522318,
+                                                 0.0003564852443437624565, 0.0001030583116078030642,
+                                                 0.00002846213204184974651, 7.723728459819466955e-6);
             else
-                near = compensated_polynomial<T>(t, constant<T>(-2.4606567929, 0), -0.099911464166, -0.40043952793,
-                                                 0.075953228572, -0.030834100432, 0.011445054429);
-            difference = select<T>(math::fabs<T>(t) < C(0.25), product<T>(distance, near), difference);
+                near = compensated_polynomial<T>(t, constant<T>(2.4606567929, 0), -0.099911464166, 0.40043952793,
+                                                 0.075953228572, 0.030834100432, 0.011445054429);
+            difference = select<T>(math::fabs<T>(t) < C(0.25), from_root<T>(distance, near), difference);
         }
-        const Pair<T> below = product<T>(difference, e);
-        const Pair<T> n = select<T>(negative, below, sum<T>(one, product<T>(d.slope, e)));
-        return quotient<T>(n, product<T>(one, one)) * dy * scale_if<T>(negative, d.e.scale);
+        const Pair<T> below = times_exp<T>(difference, d.e);
+        const Pair<T> n = select<T>(negative, below, sum<T>(one, product<T>(zv, e)));
+        return carried_quotient<T>(n, carried_square<T>(one)) * dy * scale_if<T>(negative, d.e.scale);
     }
 };
 
@@ -257,7 +278,7 @@ struct Logit {
             odds = x * math::reciprocal<T>(C(1) - x);
         else
             odds = x / (C(1) - x);
-        const C far = math::log<T>(odds);
+        const C far = math::select((x >= C(0)) & (x <= C(1)), math::log_far_from_one<T>(odds), C(NAN));
         return math::select(math::fabs<T>(m) < C(1.0 / 3.0), near, far);
     }
 };
@@ -269,7 +290,15 @@ struct LogitBackward {
     C p0 = C(0);
     BK_HD C operator()(C dy, C x) const {
         const bool outside = (p0 > C(0)) & ((x < p0) | (x > C(1) - p0));
-        return math::select(outside, C(0), dy / (x * (C(1) - x)));
+        C dx;
+        if constexpr (math::kIsHalf<T>) {
+            // A number whose reciprocal is beyond f32 is scaled.
+            const C scale = math::select(math::fabs<T>(x) < C(0x1p-64), C(0x1p64), C(1));
+            dx = dy * math::reciprocal<T>(C(1) - x) * math::reciprocal<T>(x * scale) * scale;
+        } else {
+            dx = dy / (C(1) - x) / x;
+        }
+        return math::select(outside, C(0), dx);
     }
 };
 
@@ -281,12 +310,13 @@ struct ProductDecay {
     ScaledExp<T> e;
 
     static BK_HD ProductDecay of(C p0, C x) {
-        const C product = p0 * x;
+        const C product = math::product(p0, x);
         if constexpr (math::kIsHalf<T>) {
             return ProductDecay{product, scaled_exp<T>(-math::fabs<T>(product))};
         } else {
             const C rest = math::select(math::fabs<T>(product) < C(2000), math::fma(p0, x, -product), C(0));
-            return ProductDecay{product, scaled_exp<T>(-math::fabs<T>(product), math::select(product < C(0), rest, -rest))};
+            const C least = math::max(C(kLeastExponent<T>), -math::fabs<T>(product));
+            return ProductDecay{product, bounded_exp<T>(least, math::select(product < C(0), rest, -rest))};
         }
     }
 };
@@ -297,13 +327,10 @@ struct Softplus {
     using C = compute_t<T>;
     C p0 = C(1);
     C p1 = C(INFINITY);
+    C inverse = C(1) / p0;
     BK_HD C operator()(C x) const {
         const auto d = ProductDecay<T>::of(p0, x);
-        C log = log1p_of_fraction<T>(d.e.value) * d.e.scale;
-        if constexpr (math::kIsHalf<T>)
-            log *= math::reciprocal<T>(p0);
-        else
-            log /= p0;
+        const C log = log1p_of_fraction<T>(d.e.value) * inverse * d.e.scale;
         const C y = math::select(d.product > C(0), x + log, log);
         return math::select(d.product > p1, x, y);
     }
@@ -338,11 +365,21 @@ template <class T>
 struct SoftsignBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
+        // From 2^60 on 1 / |x|, by |x| 2^-32, whose reciprocal is normal.
+        constexpr C kCap = std::is_same_v<C, double> ? 0x1p1020 : 0x1p120f;
         const C z = math::fabs<T>(x);
-        const bool small = z < C(1);
-        const Pair<T> one = single<T>(C(1));
-        const C r = quotient<T>(one, sum<T>(single<T>(math::select(small, C(1), z)), single<T>(math::select(small, z, C(1)))));
-        return dy * r * r;
+        const bool large = z > C(0x1p60);
+        const C scale = math::select(large, C(0x1p-32), C(1));
+        const C bounded = math::min(kCap, z * scale);
+        const C d = bounded + math::select(large, C(0), C(1));
+        C r = math::reciprocal<T>(d);
+        if constexpr (!math::kIsHalf<T>) {
+            const bool small = bounded < C(1);
+            const C most = math::select(small, C(1), bounded);
+            const C rest = math::select(large, C(0), math::select(small, bounded, C(1)) - (d - most));
+            r = math::fma(math::fma(-r, rest, math::fma(-r, d, C(1))), r, r);
+        }
+        return dy * r * r * (scale * scale);
     }
 };
 
@@ -359,9 +396,6 @@ struct TanhFit {
         const C s = square.high;
         if constexpr (math::kIsHalf<T>)
             return TanhFit{square, single<T>(polynomial(s, 0.333332728, 0.00149991607)), s * C(0.404462369)};
-        else if constexpr (std::is_same_v<T, float>)
-            return TanhFit{square, compensated_polynomial<T>(s, constant<T>(0.33333333267, 0), 0.014708446403),
-                           s * polynomial(s, 0.44412526944, 0.015745736675)};
         else
             return TanhFit{square,
                            compensated_polynomial<T>(s, constant<T>(1.0 / 3.0, 1.0 / 3.0 * 0x1p-54), 0.02351312917755657879,
@@ -371,12 +405,32 @@ struct TanhFit {
     }
 };
 
+// In f32 tanh(z) is z - z s for z <= 1 and else 1 - s.
+struct TanhRest {
+    bool small;
+    float s;
+
+    static BK_HD TanhRest of(float z) {
+        const float square = z * z;
+        const float series =
+            square * polynomial(square, 0.333333331571, -0.133333106906, 0.0539634202421, -0.0218295812436, 0.00869793899743,
+                                -0.00320693607402, 0.000923596527811, -0.000142820330396);
+        const auto e = scaled_exp<float>(-2.0f * z);
+        const float fraction = over_one_plus<float>(Pair<float>{2.0f * e.value.high, 0.0f}, e.value) * e.scale;
+        return TanhRest{z < 1.0f, math::select(z < 1.0f, series, fraction)};
+    }
+};
+
 // x - tanh(x); beyond |x| = 1 it is (|x| - 1) + 2 e / (1 + e) with e = exp(-2 |x|).
 template <class T>
 struct Tanhshrink {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const C z = math::fabs<T>(x);
+        if constexpr (std::is_same_v<T, float>) {
+            const auto rest = TanhRest::of(z);
+            return math::copysign<T>(math::select(rest.small, z * rest.s, (z - C(1)) + rest.s), x);
+        }
         const bool small = z < C(1);
         const auto fit = TanhFit<T>::of(z);
         const ScaledExp<T> e = scaled_exp<T>(C(-2) * z);
@@ -393,6 +447,12 @@ struct TanhshrinkBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const C z = math::fabs<T>(x);
+        if constexpr (std::is_same_v<T, float>) {
+            const auto rest = TanhRest::of(z);
+            const C whole = math::select(rest.small, z, C(1));
+            const C tanh = math::fma(-whole, rest.s, whole);
+            return tanh * dy * tanh;
+        }
         const bool small = z < C(1);
         const auto fit = TanhFit<T>::of(z);
         const Pair<T> e = scaled_exp<T>(C(-2) * z).value;
@@ -413,8 +473,10 @@ struct Selu {
     C p1 = C(1.0507009873554805);
     BK_HD C operator()(C x) const {
         const C m = expm1_of_negative<T>(math::min(C(0), x));
-        const Pair<T> factor = product<T>(single<T>(p0), single<T>(p1));
-        return math::select(x >= C(0), p1 * x, math::fma(factor.high, m, factor.low * m));
+        const C factor = math::product(p0, p1);
+        C y = factor * m;
+        if constexpr (!math::kIsHalf<T>) y = math::fma(factor, m, math::fma(p0, p1, -factor) * m);
+        return math::select(x >= C(0), p1 * x, y);
     }
 };
 
@@ -426,9 +488,16 @@ struct SeluBackward {
     C p1 = C(1.0507009873554805);
     BK_HD C operator()(C dy, C x) const {
         const ScaledExp<T> e = scaled_exp<T>(math::min(C(0), x));
-        const C y = rounded<T>(e.value) * dy;
-        const Pair<T> factor = product<T>(single<T>(p0), single<T>(p1));
-        return math::select(x > C(0), p1 * dy, math::fma(factor.high, y, factor.low * y) * e.scale);
+        const C factor = math::product(p0, p1);
+        C slope = factor * e.value.high;
+        if constexpr (!math::kIsHalf<T>) {
+            const C rest = math::fma(p0, p1, -factor) * e.value.high;
+            if constexpr (std::is_same_v<T, float>)
+                slope = factor * e.power + math::fma(factor * e.power, e.t, rest);
+            else
+                slope += math::fma(factor, e.value.low, rest);
+        }
+        return math::select(x > C(0), p1 * dy, slope * dy * e.scale);
     }
 };
 

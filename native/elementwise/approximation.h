@@ -1,7 +1,7 @@
 // Building blocks of the functors that approximate a function themselves. All coefficients of this family were computed for
 // it: minimax fits by the Remez exchange in 40 digits, rounded.
 //
-// f32 and f64 carry the rounding errors of the steps that matter in pairs of numbers; the 16-bit types, computed in f32, do
+// f64 carries the rounding errors of the steps that matter in pairs of numbers; f32 and the 16-bit types, computed in f32, do
 // not need that, and all of it falls away.
 #pragma once
 
@@ -23,7 +23,10 @@ BK_HD C polynomial(C x, double c0, double c1, Rest... rest) {
     return math::fma(x, polynomial(x, c1, rest...), C(c0));
 }
 
-// high + low, low being at most about a rounding error of high; 0 for the 16-bit types.
+template <class T>
+constexpr bool kPaired = std::is_same_v<T, double>;
+
+// high + low, low being at most about a rounding error of high; of f64 alone, else ignored.
 template <class T>
 struct Pair {
     compute_t<T> high;
@@ -52,7 +55,7 @@ template <class T>
 BK_HD Pair<T> sum(Pair<T> a, Pair<T> b) {
     using C = compute_t<T>;
     const C high = a.high + b.high;
-    if constexpr (math::kIsHalf<T>)
+    if constexpr (!kPaired<T>)
         return Pair<T>{high, C(0)};
     else
         return Pair<T>{high, (b.high - (high - a.high)) + (a.low + b.low)};
@@ -61,11 +64,12 @@ BK_HD Pair<T> sum(Pair<T> a, Pair<T> b) {
 template <class T>
 BK_HD Pair<T> product(Pair<T> a, Pair<T> b) {
     using C = compute_t<T>;
-    const C high = a.high * b.high;
-    if constexpr (math::kIsHalf<T>)
-        return Pair<T>{high, C(0)};
-    else
+    if constexpr (!kPaired<T>) {
+        return Pair<T>{a.high * b.high, C(0)};
+    } else {
+        const C high = math::product(a.high, b.high);
         return Pair<T>{high, math::fma(a.high, b.low, math::fma(a.low, b.high, math::fma(a.high, b.high, -high)))};
+    }
 }
 
 template <class T>
@@ -75,7 +79,7 @@ BK_HD Pair<T> single(compute_t<T> x) {
 
 template <class T>
 BK_HD compute_t<T> rounded(Pair<T> x) {
-    if constexpr (math::kIsHalf<T>)
+    if constexpr (!kPaired<T>)
         return x.high;
     else
         return x.high + x.low;
@@ -84,7 +88,28 @@ BK_HD compute_t<T> rounded(Pair<T> x) {
 // c0 + x (c1 + ...), c0 being of at least the other term's magnitude.
 template <class T, class... Rest>
 BK_HD Pair<T> compensated_polynomial(compute_t<T> x, Pair<T> c0, Rest... rest) {
-    return sum<T>(c0, single<T>(x * polynomial(x, rest...)));
+    if constexpr (!kPaired<T>)
+        return single<T>(math::fma(x, polynomial(x, rest...), c0.high));
+    else
+        return sum<T>(c0, single<T>(x * polynomial(x, rest...)));
+}
+
+// root - z, for a z near it too.
+template <class T>
+BK_HD Pair<T> distance_to(Pair<T> root, compute_t<T> z) {
+    if constexpr (!kPaired<T>)
+        return Pair<T>{root.high - z, root.low};
+    else
+        return sum<T>(single<T>(root.high - z), single<T>(root.low));
+}
+
+// distance factor, for a distance from `distance_to`.
+template <class T>
+BK_HD Pair<T> from_root(Pair<T> distance, Pair<T> factor) {
+    if constexpr (!kPaired<T>)
+        return single<T>(math::fma(distance.high, factor.high, distance.low * factor.high));
+    else
+        return product<T>(distance, factor);
 }
 
 // n / d for finite n and d within [2^-126, 2^126].
@@ -95,8 +120,49 @@ BK_HD compute_t<T> quotient(Pair<T> n, Pair<T> d) {
     const C q = n.high * reciprocal;
     if constexpr (math::kIsHalf<T>)
         return q;
+    else if constexpr (!kPaired<T>)
+        return math::fma(math::fma(-q, d.high, n.high), reciprocal, q);
     else
         return math::fma(math::fma(-q, d.high, n.high) + math::fma(-q, d.low, n.low), reciprocal, q);
+}
+
+// The same with the rounding errors in f32 too.
+template <class T>
+BK_HD Pair<T> carried_sum(Pair<T> a, Pair<T> b) {
+    using C = compute_t<T>;
+    const C high = a.high + b.high;
+    if constexpr (math::kIsHalf<T>)
+        return Pair<T>{high, C(0)};
+    else
+        return Pair<T>{high, (b.high - (high - a.high)) + (a.low + b.low)};
+}
+
+template <class T>
+BK_HD Pair<T> carried_square(Pair<T> a) {
+    using C = compute_t<T>;
+    const C high = math::product(a.high, a.high);
+    if constexpr (math::kIsHalf<T>)
+        return Pair<T>{high, C(0)};
+    else
+        return Pair<T>{high, math::fma(C(2) * a.high, a.low, math::fma(a.high, a.high, -high))};
+}
+
+template <class T>
+BK_HD compute_t<T> carried_quotient(Pair<T> n, Pair<T> d) {
+    if constexpr (std::is_same_v<T, float>) {
+        const float reciprocal = math::reciprocal<T>(d.high);
+        const float q = math::product(n.high, reciprocal);
+        return math::fma(math::fma(-q, d.low, math::fma(-q, d.high, n.high)), reciprocal, q);
+    } else {
+        return quotient<T>(n, d);
+    }
+}
+
+// n / (1 + e) for e in [0, 1].
+template <class T>
+BK_HD compute_t<T> over_one_plus(Pair<T> n, Pair<T> e) {
+    using C = compute_t<T>;
+    return carried_quotient<T>(n, carried_sum<T>(single<T>(C(1)), e));
 }
 
 // 2^n for an integer n for which that is normal.
@@ -141,15 +207,48 @@ template <class T>
 struct ScaledExp {
     Pair<T> value;
     compute_t<T> scale;
+    compute_t<T> power = 0, t = 0;  // in f32, value is (1 + t) power, rounded
 };
 
-// e^(x + rest) for x <= 0; 0 below any subnormal number. The 16-bit types' numbers are coarser than the subnormal numbers of
-// f32: no scale.
+// a e^x, but for the scale.
 template <class T>
-BK_HD ScaledExp<T> scaled_exp(compute_t<T> x, compute_t<T> rest = 0) {
+BK_HD Pair<T> times_exp(Pair<T> a, const ScaledExp<T>& e) {
+    if constexpr (std::is_same_v<T, float>)
+        return single<T>(math::fma(a.high * e.power, e.t, a.high * e.power));
+    else
+        return product<T>(a, e.value);
+}
+
+// 2^(k (x + rest)) in f32, for an exponent from -189.5 to 0. Below 2^-100 the value is 2^64 times that, below 2^-188.5 the scale 0.
+template <class T>
+BK_HD ScaledExp<T> scaled_power(Pair<T> k, float x, float rest) {
+    const float size = math::fabs<float>(x * k.high);
+    const bool deep = size > 100.0f;
+    // Added, the shift leaves the nearest integer, and with the exponent's bias in the low bits.
+    const float shift = math::select(deep, 0x1.8p23f + (127 + 64), 0x1.8p23f + 127);
+    const float shifted = math::fma(x, k.high, shift);
+    const float whole = math::fma(x, k.high, shift - shifted);
+    const float fraction = math::fma(rest, k.high, math::fma(x, k.low, whole));
+    const float series = polynomial(fraction, 0.693147205587, 0.240226468516, 0.055503289532, 0.00961849423903, 0.00133998806567,
+                                    0.000153442756824);
+    const float power = bit_cast<float>(bit_cast<uint32_t>(shifted) << 23);
+    const float scale = math::select(deep, math::select(size > 188.5f, 0.0f, 0x1p-64f), 1.0f);
+    return ScaledExp<T>{single<T>(math::fma(fraction, series, 1.0f) * power), scale, power, fraction * series};
+}
+
+// Below this, e^x is beyond the subnormal numbers, even times some thousands.
+template <class T>
+constexpr double kLeastExponent = std::is_same_v<T, double> ? -1200 : -131;
+
+// e^(x + rest) for kLeastExponent <= x <= 0; 0 below any subnormal number. The 16-bit types' numbers are coarser than the
+// subnormal numbers of f32: no scale.
+template <class T>
+BK_HD ScaledExp<T> bounded_exp(compute_t<T> x, compute_t<T> rest = 0) {
     using C = compute_t<T>;
     if constexpr (math::kIsHalf<T>) {
         return ScaledExp<T>{single<T>(math::exp<T>(x)), C(1)};
+    } else if constexpr (std::is_same_v<C, float>) {
+        return scaled_power<T>(constant<T>(1.4426950408889634, 2.0355273740931033e-17), x, rest);
     } else {
         constexpr C kLeast = std::is_same_v<C, double> ? -1060 : -131;
         constexpr C kDeep = std::is_same_v<C, double> ? -512 : -64;
@@ -163,13 +262,23 @@ BK_HD ScaledExp<T> scaled_exp(compute_t<T> x, compute_t<T> rest = 0) {
     }
 }
 
+// The same for any x <= 0.
+template <class T>
+BK_HD ScaledExp<T> scaled_exp(compute_t<T> x) {
+    if constexpr (math::kIsHalf<T>)
+        return bounded_exp<T>(x);
+    else
+        return bounded_exp<T>(math::max(compute_t<T>(kLeastExponent<T>), x));
+}
+
 // e^x - 1 for x <= 0.
 template <class T>
 BK_HD compute_t<T> expm1_of_negative(compute_t<T> x) {
     using C = compute_t<T>;
     if constexpr (math::kIsHalf<T>) {
-        const C series = math::fma(x * x, polynomial(x, 0.50000000954, 0.16666518605, 0.041666205164, 0.0083689176722), x);
-        return math::select(x > C(-0.25), series, math::exp<T>(x) - C(1));
+        // Powers that are subnormal in f32 do not matter beside 1, whence the exp of f16.
+        const C series = x * polynomial(x, 0.999999756238, 0.499969312906, 0.166055072826, 0.0377099514376);
+        return math::select(x > C(-0.25), series, math::exp<f16>(x) - C(1));
     } else {
         const ReducedExp<C> e = reduced_exp(math::max(C(-64), x));
         const C power = power_of_two(e.n);
@@ -190,13 +299,16 @@ BK_HD compute_t<T> artanh_series(compute_t<T> z) {
                               0.08340150545666796170, 0.1701848803512172547);
 }
 
-// ln(1 + e) for e in [0, 1]: 2 artanh(s) with s = e / (2 + e), so arranged that e is added last, as 2 s = e - s e.
+// ln(1 + e) for e in [0, 1]; in f64 2 artanh(s) with s = e / (2 + e), so arranged that e is added last, as 2 s = e - s e.
 template <class T>
 BK_HD compute_t<T> log1p_of_fraction(Pair<T> e) {
     using C = compute_t<T>;
     if constexpr (math::kIsHalf<T>) {
         return e.high * polynomial(e.high, 0.999999806, -0.499974048, 0.332754700, -0.244954150, 0.177451323, -0.107680442,
                                    0.0440888981, -0.00853904224);
+    } else if constexpr (std::is_same_v<T, float>) {
+        return e.high * polynomial(e.high, 1, -0.499999007042, 0.333299215774, -0.249537520093, 0.196741254134, -0.153006947407,
+                                   0.105958171254, -0.0568859177876, 0.0198139600524, -0.00323602673222);
     } else {
         const C s = quotient<T>(e, single<T>(C(2) + e.high));
         const C half_square = C(0.5) * e.high * e.high;

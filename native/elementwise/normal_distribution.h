@@ -18,10 +18,10 @@ struct NormalTail {
     using C = compute_t<T>;
 
     // Beyond this z exp(-z^2 / 2) is 0.
-    static constexpr double kCap = std::is_same_v<C, double> ? 46.125 : 16.25;
+    static constexpr double kCap = std::is_same_v<C, double> ? 46.125 : 16.125;
 
     C z;
-    Pair<T> inverse;  // 1 / Q(z) or 1 / (z + 3)
+    Pair<T> factor;  // 1 / Q(z), in f32 z / (z + 3), in f64 1 / (z + 3)
     C u;
 
     static BK_HD NormalTail of(C x) {
@@ -29,6 +29,13 @@ struct NormalTail {
         if constexpr (math::kIsHalf<T>) {
             const C q = polynomial(z, 1, 1.52532415, 0.958283863, 0.301973854, 0.0433407297);
             return NormalTail{z, single<T>(math::reciprocal<T>(q)), C(0)};
+        } else if constexpr (std::is_same_v<T, float>) {
+            // z / (z + 3), on whose error that of z R(z) depends least
+            const C d = z + C(3);
+            const C t = math::reciprocal<T>(d);
+            const C q = z * t;
+            const C part = math::fma(math::fma(-q, z - (d - C(3)), math::fma(-q, d, z)), t, q);
+            return NormalTail{z, single<T>(part), math::fma(C(2), part, C(-1))};
         } else {
             const C d = z + C(3);
             const C z_rounded = d - C(3);
@@ -39,17 +46,18 @@ struct NormalTail {
         }
     }
 
-    // R(z)
+    // z R(z)
     BK_HD Pair<T> tail() const {
-        Pair<T> w;
-        if constexpr (math::kIsHalf<T>)
-            w = single<T>(polynomial(z, 0.499999791, 0.363730076, 0.120544915, 0.0172886676));
-        else if constexpr (std::is_same_v<T, float>)
-            w = compensated_polynomial<T>(u, constant<T>(0.72908369038, 0), -0.50933199141, 0.23001769942, -0.047262687979,
-                                          -0.010462512872, 0.0069693112372, 0.0010247539535, -0.0010325735836,
-                                          -0.00024473004175, 0.00013133029281, 5.4489130299e-5);
-        else
-            w = compensated_polynomial<T>(
+        if constexpr (std::is_same_v<T, float>) {
+            return single<T>(factor.high * polynomial(u, 0.72908369038, -0.50933199141, 0.23001769942, -0.047262687979,
+                                                      -0.010462512872, 0.0069693112372, 0.0010247539535, -0.0010325735836,
+                                                      -0.00024473004175, 0.00013133029281, 5.4489130299e-5));
+        } else {
+            Pair<T> w;
+            if constexpr (math::kIsHalf<T>)
+                w = single<T>(polynomial(z, 0.499999791, 0.363730076, 0.120544915, 0.0172886676));
+            else
+                w = compensated_polynomial<T>(
                 u, constant<T>(0.7290836901333729966, -4.4735e-17), -0.5093319819174895682, 0.2300177199746035511,
                 -0.04726302514296105086, -0.01046286702330325447, 0.006972621240119933539, 0.001027592258939815353,
                 -0.001045828617195050847, -0.0002565753446440819793, 0.0001543944111425932190, 0.00007881266631390421644,
@@ -57,21 +65,21 @@ struct NormalTail {
                 2.260485054932996421e-6, 6.366986430958906816e-9, -6.000310135162182488e-7, -2.698535056216624063e-7,
                 5.020952334442600748e-8, 9.139185676333902840e-8, 1.996209952734960533e-8, -1.116012641726205696e-8,
                 -5.544727285321939154e-9, -4.814335807817324168e-10);
-        return product<T>(inverse, w);
+            return product<T>(product<T>(single<T>(z), factor), w);
+        }
     }
 
     // S(z)
     BK_HD Pair<T> slope() const {
         const Pair<T> root = constant<T>(0.7517915246935645, -1.4956759177009883e-17);
-        const Pair<T> distance = sum<T>(single<T>(root.high - z), single<T>(root.low));
+        const Pair<T> distance = distance_to<T>(root, z);
         if constexpr (math::kIsHalf<T>) {
             const C m = polynomial(z, 0.665077636, 0.837820651, 0.465352587, 0.133468338, 0.0172905032);
-            return product<T>(product<T>(distance, single<T>(m)), inverse);
+            return product<T>(from_root<T>(distance, single<T>(m)), factor);
         } else if constexpr (std::is_same_v<T, float>) {
-            return product<T>(distance,
-                              compensated_polynomial<T>(u, constant<T>(0.47829767728, 0), -0.11997543925, 0.053596148646,
-                                                        -0.014074456507, 0.00020363999864, 0.0010926497205, -9.2798523270e-5,
-                                                        -0.00012289199033, 4.5643417809e-6, 1.1376148183e-5));
+            return from_root<T>(distance, single<T>(polynomial(u, 0.47829767728, -0.11997543925, 0.053596148646, -0.014074456507,
+                                                               0.00020363999864, 0.0010926497205, -9.2798523270e-5,
+                                                               -0.00012289199033, 4.5643417809e-6, 1.1376148183e-5)));
         } else {
             return product<T>(
                 distance,
@@ -90,33 +98,26 @@ struct NormalTail {
         const C square = z * z;
         if constexpr (math::kIsHalf<T>)
             return ScaledExp<T>{single<T>(math::exp2<T>(square * C(-0.72134752044448170))), C(1)};
+        else if constexpr (std::is_same_v<T, float>)
+            return scaled_power<T>(constant<T>(-0.7213475204444817, -1.0177636870465517e-17), square, math::fma(z, z, -square));
         else
-            return scaled_exp<T>(C(-0.5) * square, C(-0.5) * math::fma(z, z, -square));
+            return bounded_exp<T>(C(-0.5) * square, C(-0.5) * math::fma(z, z, -square));
     }
 };
 
-template <class T>
-BK_HD compute_t<T> gelu(compute_t<T> x, const NormalTail<T>& normal, const ScaledExp<T>& e) {
-    using C = compute_t<T>;
-    const C tail = rounded<T>(product<T>(product<T>(single<T>(normal.z), normal.tail()), e.value)) * e.scale;
-    return math::select(x < C(0), -tail, x - tail);
-}
-
-// factor x Phi(x), the product before any rounding of gelu to a subnormal number.
+// factor gelu(x), the product before any rounding of gelu to a subnormal number.
 template <class T>
 BK_HD compute_t<T> gelu_times(compute_t<T> factor, compute_t<T> x, const NormalTail<T>& normal, const ScaledExp<T>& e) {
-    using C = compute_t<T>;
-    const bool negative = x < C(0);
-    const C tail = rounded<T>(product<T>(normal.tail(), e.value));
-    const C phi = math::select(negative, tail, C(1) - tail * e.scale);
-    return factor * math::select(negative, -normal.z, x) * phi * math::select(negative, e.scale, C(1));
+    const bool negative = x < compute_t<T>(0);
+    const compute_t<T> tail = rounded<T>(times_exp<T>(normal.tail(), e));
+    return factor * math::select(negative, -tail, x - tail * e.scale) * math::select(negative, e.scale, compute_t<T>(1));
 }
 
 // The derivative of gelu, but for the scale where x is negative: g at -z gives 1 - g at z.
 template <class T>
 BK_HD compute_t<T> gelu_slope(compute_t<T> x, const NormalTail<T>& normal, const ScaledExp<T>& e) {
     using C = compute_t<T>;
-    const C g = rounded<T>(product<T>(normal.slope(), e.value));
+    const C g = rounded<T>(times_exp<T>(normal.slope(), e));
     return math::select(x < C(0), g, C(1) - g);
 }
 
@@ -125,7 +126,7 @@ struct Gelu {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const auto normal = NormalTail<T>::of(x);
-        return gelu<T>(x, normal, normal.density());
+        return gelu_times<T>(C(1), x, normal, normal.density());
     }
 };
 
