@@ -246,9 +246,10 @@ def mish_backward(dy, x):
 
 
 @forward
-def logit(x, eps=0, high=1):
-    """Near its zero by ln(1 + (2 x - 1) / (1 - x)). `high` is 1 - eps as the compute type has it."""
+def logit(x, eps=0, high=None):
+    """Near its zero by ln(1 + (2 x - 1) / (1 - x)). `high` is 1 - eps as the compute type has it, by default exact."""
     if eps > 0:  # in the order of the table: the upper bound wins
+        high = 1 - eps if high is None else high
         x = np.where(x < eps, eps, x)
         x = np.where(x > high, high, x)
     rest = 1 - x
@@ -258,8 +259,8 @@ def logit(x, eps=0, high=1):
 
 
 @backward
-def logit_backward(dy, x, eps=0, high=1):
-    value = dy / (x * (1 - x))
+def logit_backward(dy, x, eps=0, high=None):
+    value, high = dy / (x * (1 - x)), 1 - eps if high is None else high
     return np.where(eps > 0, keep_nan(x, inside(value, (x >= eps) & (x <= high))), value)
 
 
