@@ -146,6 +146,7 @@ struct MishBackward {
         const Pair<T> first = product<T>(single<T>(four), sum<T>(single<T>(C(1)), e));
         const Pair<T> second = product<T>(e, sum<T>(single<T>(C(2)), single<T>(e.high * (C(4) + e.high))));
         Pair<T> difference = single<T>((first.high + second.high) + (first.low + second.low));
+        if constexpr (!kPaired<T>) difference = single<T>(four + math::fma(four, e.high, second.high));
         if constexpr (!std::is_same_v<T, bf16>) {
             constexpr Pair<T> root = constant<T>(1.1924312145154952, 4.8484829848031044e-17);
             const Pair<T> distance = distance_to<T>(root, d.z);
@@ -277,7 +278,7 @@ struct Logit {
         if constexpr (math::kIsHalf<T>)
             odds = x * math::reciprocal<T>(C(1) - x);
         else
-            odds = x / (C(1) - x);
+            odds = math::select(x == C(1), C(INFINITY), quotient<T>(single<T>(x), single<T>(C(1) - x)));
         const C far = math::select((x >= C(0)) & (x <= C(1)), math::log_far_from_one<T>(odds), C(NAN));
         return math::select(math::fabs<T>(m) < C(1.0 / 3.0), near, far);
     }
@@ -411,10 +412,10 @@ struct TanhRest {
     float s;
 
     static BK_HD TanhRest of(float z) {
-        const float square = z * z;
-        const float series =
-            square * polynomial(square, 0.333333331571, -0.133333106906, 0.0539634202421, -0.0218295812436, 0.00869793899743,
-                                -0.00320693607402, 0.000923596527811, -0.000142820330396);
+        const float square = math::product(z, z);
+        const float p = polynomial(square, 0.333333331571, -0.133333106906, 0.0539634202421, -0.0218295812436, 0.00869793899743,
+                                   -0.00320693607402, 0.000923596527811, -0.000142820330396);
+        const float series = math::fma(square, p, math::fma(z, z, -square) * p);
         const auto e = scaled_exp<float>(-2.0f * z);
         const float fraction = over_one_plus<float>(Pair<float>{2.0f * e.value.high, 0.0f}, e.value) * e.scale;
         return TanhRest{z < 1.0f, math::select(z < 1.0f, series, fraction)};

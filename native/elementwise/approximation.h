@@ -219,7 +219,8 @@ BK_HD Pair<T> times_exp(Pair<T> a, const ScaledExp<T>& e) {
         return product<T>(a, e.value);
 }
 
-// 2^(k (x + rest)) in f32, for an exponent from -189.5 to 0. Below 2^-100 the value is 2^64 times that, below 2^-188.5 the scale 0.
+// 2^(k (x + rest)) in f32, for an exponent from -189.5 to 0. Below 2^-100 the value is 2^64 times that, below 2^-188.5 the
+// scale is 0.
 template <class T>
 BK_HD ScaledExp<T> scaled_power(Pair<T> k, float x, float rest) {
     const float size = math::fabs<float>(x * k.high);
@@ -229,8 +230,8 @@ BK_HD ScaledExp<T> scaled_power(Pair<T> k, float x, float rest) {
     const float shifted = math::fma(x, k.high, shift);
     const float whole = math::fma(x, k.high, shift - shifted);
     const float fraction = math::fma(rest, k.high, math::fma(x, k.low, whole));
-    const float series = polynomial(fraction, 0.693147205587, 0.240226468516, 0.055503289532, 0.00961849423903, 0.00133998806567,
-                                    0.000153442756824);
+    const float series = polynomial(fraction, 0.693147205587, 0.240226468516, 0.055503289532, 0.00961849423903,
+                                    0.00133998806567, 0.000153442756824);
     const float power = bit_cast<float>(bit_cast<uint32_t>(shifted) << 23);
     const float scale = math::select(deep, math::select(size > 188.5f, 0.0f, 0x1p-64f), 1.0f);
     return ScaledExp<T>{single<T>(math::fma(fraction, series, 1.0f) * power), scale, power, fraction * series};

@@ -77,9 +77,9 @@ struct NormalTail {
             const C m = polynomial(z, 0.665077636, 0.837820651, 0.465352587, 0.133468338, 0.0172905032);
             return product<T>(from_root<T>(distance, single<T>(m)), factor);
         } else if constexpr (std::is_same_v<T, float>) {
-            return from_root<T>(distance, single<T>(polynomial(u, 0.47829767728, -0.11997543925, 0.053596148646, -0.014074456507,
-                                                               0.00020363999864, 0.0010926497205, -9.2798523270e-5,
-                                                               -0.00012289199033, 4.5643417809e-6, 1.1376148183e-5)));
+            const C v = polynomial(u, 0.47829767728, -0.11997543925, 0.053596148646, -0.014074456507, 0.00020363999864,
+                                   0.0010926497205, -9.2798523270e-5, -0.00012289199033, 4.5643417809e-6, 1.1376148183e-5);
+            return from_root<T>(distance, single<T>(v));
         } else {
             return product<T>(
                 distance,
@@ -95,7 +95,7 @@ struct NormalTail {
 
     // exp(-z^2 / 2), with what the rounding of z^2 left out where z^2 is not exact.
     BK_HD ScaledExp<T> density() const {
-        const C square = z * z;
+        const C square = math::product(z, z);
         if constexpr (math::kIsHalf<T>)
             return ScaledExp<T>{single<T>(math::exp2<T>(square * C(-0.72134752044448170))), C(1)};
         else if constexpr (std::is_same_v<T, float>)
