@@ -250,8 +250,8 @@ struct GeluTanhBackward {
                 near = compensated_polynomial<T>(t, constant<T>(2.460656764630239380, 0), -0.09991152322555442616,
                                                  0.4004476935341127502, 0.07595899090774044668, 0.03048599055947641497,
                                                  0.01129523236027074383, 0.003690378157912207373, 0.001152935015542522318,
-                                                 0.0003564852443437624565, 0.0001030583116078030642,
-                                                 0.00002846213204184974651, 7.723728459819466955e-6);
+                                                 0.0003564852443437624565, 0.0001030583116078030642, 0.00002846213204184974651,
+                                                 7.723728459819466955e-6);
             else
                 near = compensated_polynomial<T>(t, constant<T>(2.4606567929, 0), -0.099911464166, 0.40043952793,
                                                  0.075953228572, 0.030834100432, 0.011445054429);
@@ -507,7 +507,7 @@ template <class T>
 struct Elu {
     using C = compute_t<T>;
     C p0 = C(1);
-    BK_HD C operator()(C x) const { return math::select(x >= C(0), x, p0 * expm1_of_negative<T>(math::min(C(0), x))); }
+    BK_HD C operator()(C x) const { return math::select(x > C(0), x, p0 * expm1_of_negative<T>(math::min(C(0), x))); }
 };
 
 // dy for x > 0, else p0 e^x dy
