@@ -139,7 +139,8 @@ def fill(row):
             # the same cells for both inputs, broadcast ones too: their places alternate along the last axis
             place = np.broadcast_to(np.arange(shape[-1]) % 3, shape)
             tame = pool[~np.isfinite(pool) | (np.abs(pool) <= 1) & ((np.abs(pool) >= 0.01) | (pool == 0))]
-            # an infinite dy times a derivative that underflows may be NaN or infinite
+            # an infinite dy times a derivative that underflows, as many do at infinity, may be NaN or infinite
+            tame = tame if is_dy else tame[~np.isinf(tame)]
             values = values if is_dy else np.where(place == 1, values, np.clip(values, -8, 8))
             values = np.where(place == (0 if is_dy else 1), with_special(draw, values, pool), values)
             values = np.where(place == 2, with_special(draw, values, tame), values)
