@@ -37,9 +37,10 @@ BK_HD WholePiece<Fn> piece_at(const Fn& fn, int64_t, long) {
     return {fn};
 }
 
-// Cells of a square tile, a column padded against bank conflicts: [column][row].
+// A tile has kTile rows and kTile columns, or a few times as many; its columns lie one after another, padded against bank
+// conflicts.
 constexpr int kTile = 32;
-constexpr int kTileCells = kTile * (kTile + 1);
+constexpr int kTilePitch = kTile + 1;
 
 template <class Fn, class = void>
 constexpr bool kIsPositional = false;
@@ -68,8 +69,10 @@ struct Inputs {
     using Vectors = Pack<Vec<T, N>...>;
     static constexpr int count = sizeof...(T);
     static constexpr int widest = Outputs<T...>::widest;
-    // Shared memory for a tile of each.
-    static constexpr int tile_bytes = (0 + ... + ((static_cast<int>(sizeof(T)) * kTileCells + 15) / 16 * 16));
+    // Squares a tile, and bytes of shared memory for a tile of each input.
+    static constexpr int bytes = (0 + ... + static_cast<int>(sizeof(T)));
+    static constexpr int squares = bytes <= 5 ? 4 : bytes <= 11 ? 2 : 1;
+    static constexpr int tile_bytes = (0 + ... + ((static_cast<int>(sizeof(T)) * squares * kTile * kTilePitch + 15) / 16 * 16));
 };
 
 template <class... T>

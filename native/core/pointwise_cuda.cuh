@@ -59,12 +59,23 @@ __global__ void __launch_bounds__(kPointwiseThreads) pointwise_kernel(Fn fn, Out
     }
 }
 
+template <class Fn>
+constexpr auto vectors_of(int) -> decltype(Fn::vectors) {
+    return Fn::vectors;
+}
+template <class Fn>
+constexpr int vectors_of(long) {
+    return 1;
+}
+
 template <class Fn, class Out, class In>
 struct PointwiseShape {
     static constexpr int lanes = kVectorBytes / (Out::widest > In::widest ? Out::widest : In::widest);
     // Vectors a thread. Measured: one of each operand in flight is best (of copy, f32: one input 0.93 with 4 and 0.95 with 2,
-    // lerp_backward 0.92 with 4 and 0.97 with 1); two inputs and one output want 2.
-    static constexpr int unroll = std::is_same_v<Fn, CopyFunctor> ? 4 : In::count == 2 && Out::count == 1 ? 2 : 1;
+    // lerp_backward 0.92 with 4 and 0.97 with 1); two inputs and one output want 2, and so do functors that say so.
+    static constexpr int unroll = std::is_same_v<Fn, CopyFunctor>     ? 4
+                                  : In::count == 2 && Out::count == 1 ? 2
+                                                                      : vectors_of<Fn>(0);
 };
 
 template <class Fn, class... Out, class... In>
@@ -230,18 +241,19 @@ __global__ void __launch_bounds__(kPointwiseThreads)
     }
 }
 
-// A square of the last axis (columns) and another one (rows), for inputs whose neighbours in memory lie along the rows:
-// these are read in their own order into shared memory, and from there in the output's.
-constexpr int kElementsPerThread = kTile * kTile / kPointwiseThreads;
+// A tile of the last axis (columns) and another one (rows), for inputs whose neighbours in memory lie along the rows: these
+// are read in their own order into shared memory, and from there in the output's.
+constexpr int kElementsPerThread = kTile * kTile / kPointwiseThreads;  // of a square
+constexpr int kRowsApart = kPointwiseThreads / kTile;
 
-template <class T>
+template <int Squares, class T>
 BK_DEVICE void stage_tile(T* tile, const T* x, uint32_t row_step, uint32_t column_step, uint32_t rows, uint32_t columns) {
     const uint32_t r = threadIdx.x % kTile;
-#pragma unroll
-    for (int u = 0; u < kElementsPerThread; ++u) {
-        const uint32_t c = threadIdx.x / kTile + u * (kPointwiseThreads / kTile);
-        if (r < rows && c < columns) tile[c * (kTile + 1) + r] = x[signed_offset(r * row_step + c * column_step)];
-    }
+    const uint32_t last = min(columns, static_cast<uint32_t>(Squares * kTile));
+    if (r >= rows) return;
+#pragma unroll 4
+    for (uint32_t c = threadIdx.x / kTile; c < last; c += kRowsApart)
+        tile[c * kTilePitch + r] = x[signed_offset(r * row_step + c * column_step)];
 }
 
 template <class... In, int Operands, size_t... I>
@@ -252,13 +264,13 @@ BK_DEVICE Pack<Vec<In, 1>...> load_element(const Pack<const In*...>& in, const P
     return pack(Vec<In, 1>{{staged >> I & 1 ? get<I>(tile)[place] : get<I>(in)[signed_offset(offset.of[kOut + I])]}}...);
 }
 
-template <class... In, int Operands, size_t... I>
+template <int Squares, class... In, int Operands, size_t... I>
 BK_DEVICE void stage_tiles(const Pack<const In*...>& in, const Pack<In*...>& tile, const StridedPlan<Operands>& plan,
                            const Offsets<Operands, uint32_t>& base, uint32_t rows, uint32_t columns,
                            std::index_sequence<I...>) {
     constexpr int kOut = Operands - sizeof...(In);
-    ((plan.staged >> I & 1 ? stage_tile(get<I>(tile), get<I>(in) + signed_offset(base.of[kOut + I]), plan.row_step[kOut + I],
-                                        plan.column_step[kOut + I], rows, columns)
+    ((plan.staged >> I & 1 ? stage_tile<Squares>(get<I>(tile), get<I>(in) + signed_offset(base.of[kOut + I]),
+                                                 plan.row_step[kOut + I], plan.column_step[kOut + I], rows, columns)
                            : void()),
      ...);
     __syncthreads();
@@ -269,12 +281,13 @@ BK_DEVICE Pack<In*...> tile_pointers(char* memory, const Inputs<In...>&, std::in
     size_t at = 0;
     const auto take = [&](size_t bytes) {
         char* const result = memory + at;
-        at += (kTileCells * bytes + 15) / 16 * 16;
+        at += (Inputs<In...>::squares * kTile * kTilePitch * bytes + 15) / 16 * 16;
         return result;
     };
     return Pack<In*...>{{{reinterpret_cast<In*>(take(sizeof(In)))}...}};
 }
 
+// A block has as many squares, or groups of kPointwiseThreads * kElementsPerThread elements, as shared memory holds.
 template <class Fn, class Out, class In>
 __global__ void __launch_bounds__(kPointwiseThreads)
     element_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
@@ -282,45 +295,50 @@ __global__ void __launch_bounds__(kPointwiseThreads)
     constexpr int kOperands = Out::count + In::count;
     __shared__ alignas(16) char memory[In::tile_bytes > 0 ? In::tile_bytes : 1];
     const auto tile = tile_pointers(memory, in, typename In::Indices{});
-    Offsets<kOperands, uint32_t> offset[U];
-    bool valid[U];
-    typename In::template Vectors<1> x[U] = {};
-    const uint64_t first = uint64_t{blockIdx.x} * (kPointwiseThreads * U) + threadIdx.x;
-    const auto outer = outer_offsets(plan);
+    auto base = outer_offsets(plan);
+    const uint32_t lane = threadIdx.x % kTile, warp = threadIdx.x / kTile;
+    uint32_t rows = 0, columns = 0;
     if (plan.staged != 0) {
         const auto by_column = plan.column_tiles(blockIdx.x);
         const auto by_row = plan.row_tiles(by_column.quotient);
-        auto base = sum_of(plan.walk(by_row.quotient), outer);
-        const uint32_t row = by_row.remainder * kTile, column = by_column.remainder * kTile;
+        base = sum_of(plan.walk(by_row.quotient), base);
+        const uint32_t row = by_row.remainder * kTile, column = by_column.remainder * (In::squares * kTile);
 #pragma unroll
         for (int k = 0; k < kOperands; ++k) base.of[k] += row * plan.row_step[k] + column * plan.column_step[k];
-        const uint32_t rows = plan.rows - row, columns = plan.columns - column;
-        stage_tiles(in.pointer, tile, plan, base, rows, columns, typename In::Indices{});
+        rows = plan.rows - row;
+        columns = plan.columns - column;
+        stage_tiles<In::squares>(in.pointer, tile, plan, base, rows, columns, typename In::Indices{});
+#pragma unroll
+        for (int k = 0; k < kOperands; ++k) base.of[k] += warp * plan.row_step[k] + lane * plan.column_step[k];
+    }
+#pragma unroll 1
+    for (int square = 0; square < In::squares; ++square) {
+        Offsets<kOperands, uint32_t> offset[U];
+        bool valid[U];
+        typename In::template Vectors<1> x[U] = {};
+        const uint64_t first = (uint64_t{blockIdx.x} * In::squares + square) * (kPointwiseThreads * U) + threadIdx.x;
 #pragma unroll
         for (int u = 0; u < U; ++u) {
-            const uint32_t c = threadIdx.x % kTile, r = threadIdx.x / kTile + u * (kPointwiseThreads / kTile);
-            valid[u] = r < rows && c < columns;
+            const uint64_t v = first + u * kPointwiseThreads;
+            if (plan.staged != 0) {
+                valid[u] = warp + u * kRowsApart < rows && lane + square * kTile < columns;
 #pragma unroll
-            for (int k = 0; k < kOperands; ++k) offset[u].of[k] = base.of[k] + r * plan.row_step[k] + c * plan.column_step[k];
+                for (int k = 0; k < kOperands; ++k)
+                    offset[u].of[k] = base.of[k] + square * kTile * plan.column_step[k] + u * kRowsApart * plan.row_step[k];
+            } else {
+                valid[u] = v < plan.count;
+                if (valid[u]) offset[u] = sum_of(plan.walk(static_cast<uint32_t>(v)), base);
+            }
+            const uint32_t place = (lane + square * kTile) * kTilePitch + warp + u * kRowsApart;
+            if (valid[u]) x[u] = load_element(in.pointer, tile, plan.staged, place, offset[u], typename In::Indices{});
         }
-    } else {
 #pragma unroll
-        for (int u = 0; u < U; ++u) {
-            valid[u] = first + u * kPointwiseThreads < plan.count;
-            if (valid[u]) offset[u] = sum_of(plan.walk(static_cast<uint32_t>(first + u * kPointwiseThreads)), outer);
-        }
+        for (int u = 0; u < U; ++u)
+            if (!kIsPositional<Fn> || valid[u])
+                compute_and_copy<1>(fn, out, x[u],
+                                    int64_t{blockIdx.y} * plan.count + static_cast<int64_t>(first) + u * kPointwiseThreads,
+                                    offset[u], plan, Lanes{0, valid[u] ? 1 : 0});
     }
-#pragma unroll
-    for (int u = 0; u < U; ++u) {
-        const uint32_t place = threadIdx.x % kTile * (kTile + 1) + threadIdx.x / kTile + u * (kPointwiseThreads / kTile);
-        if (valid[u]) x[u] = load_element(in.pointer, tile, plan.staged, place, offset[u], typename In::Indices{});
-    }
-#pragma unroll
-    for (int u = 0; u < U; ++u)
-        if (!kIsPositional<Fn> || valid[u])
-            compute_and_copy<1>(fn, out, x[u],
-                                int64_t{blockIdx.y} * plan.count + static_cast<int64_t>(first) + u * kPointwiseThreads,
-                                offset[u], plan, Lanes{0, valid[u] ? 1 : 0});
 }
 
 // --- host: what to launch, for any functor --------------------------------------------------------------------------
@@ -380,7 +398,7 @@ bool take_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, boo
 // Chooses the axis whose tiles, with those of the last axis, let every input that is not dense along the last axis be read
 // along its own fastest one, and takes both out of the layout.
 template <int Operands, int MaxRank>
-void take_tiles(Layout<Operands, MaxRank>* layout, int outputs, StridedPlan<Operands>* plan) {
+void take_tiles(Layout<Operands, MaxRank>* layout, int outputs, int squares, StridedPlan<Operands>* plan) {
     constexpr int64_t kLeast = kTile / 2;  // of both extents; narrower tiles would idle
     const int last = layout->rank - 1;
     int row = -1;
@@ -400,7 +418,7 @@ void take_tiles(Layout<Operands, MaxRank>* layout, int outputs, StridedPlan<Oper
     plan->rows = static_cast<uint32_t>(layout->extent[row]);
     plan->columns = static_cast<uint32_t>(layout->extent[last]);
     plan->row_tiles = FastDiv<uint32_t>(ceil_div<int64_t>(plan->rows, kTile));
-    plan->column_tiles = FastDiv<uint32_t>(ceil_div<int64_t>(plan->columns, kTile));
+    plan->column_tiles = FastDiv<uint32_t>(ceil_div<int64_t>(plan->columns, squares * kTile));
     for (int k = 0; k < Operands; ++k) {
         plan->row_step[k] = static_cast<uint32_t>(layout->stride[k][row]);
         plan->column_step[k] = static_cast<uint32_t>(layout->stride[k][last]);
@@ -441,7 +459,7 @@ int64_t split_axes(const Layout<Operands, MaxRank>& layout, StridedPlan<Operands
 // What the planning needs to know of a functor and its operands.
 template <int Operands>
 struct StridedCall {
-    int outputs, lanes, unroll;  // unroll: vectors a thread
+    int outputs, lanes, unroll, squares;  // unroll: vectors a thread; squares: of a tile
     bool positional;
     int residue[Operands];  // elements past an aligned address, by operand
     // Launches the vector kernel, or else the element kernel, on operands that begin `offset` elements later.
@@ -480,9 +498,9 @@ BK_COLD Status plan_strided(const StridedCall<Operands>& call, const Layout<Oper
         residue[k] = static_cast<int>(((call.residue[k] + offset[k]) % call.lanes + call.lanes) % call.lanes);
     const bool vectors = call.lanes > 1 && take_vectors(&layout, call.outputs, call.lanes, call.positional, residue, &plan);
     for (int k = 0; k < Operands; ++k) start[k] = offset[k] - (plan.broadcast >> k & 1 ? 0 : plan.shift);
-    if (!vectors && !call.positional && plan.copies == 1) take_tiles(&layout, call.outputs, &plan);
+    if (!vectors && !call.positional && plan.copies == 1) take_tiles(&layout, call.outputs, call.squares, &plan);
     const int64_t y = split_axes(layout, &plan);
-    int64_t x = ceil_div<int64_t>(plan.count, kPointwiseThreads * (vectors ? call.unroll : kElementsPerThread));
+    int64_t x = ceil_div<int64_t>(plan.count, kPointwiseThreads * (vectors ? call.unroll : call.squares * kElementsPerThread));
     if (plan.staged != 0) x = int64_t{plan.count} * plan.row_tiles.divisor() * plan.column_tiles.divisor();
     return call.start(call.context, vectors, plan, start, dim3(static_cast<unsigned>(x), static_cast<unsigned>(y)));
 }
@@ -528,8 +546,14 @@ Status launch_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof
     using Shape = PointwiseShape<Fn, Outputs<Out...>, Inputs<In...>>;
     using Start = StridedStart<Fn, Outputs<Out...>, Inputs<In...>>;
     Start start{launch, fn, out, in};
-    StridedCall<Start::kOperands> call{
-        static_cast<int>(sizeof...(Out)), Shape::lanes, Start::unroll, kIsPositional<Fn>, {}, &Start::start, &start};
+    StridedCall<Start::kOperands> call{static_cast<int>(sizeof...(Out)),
+                                       Shape::lanes,
+                                       Start::unroll,
+                                       Inputs<In...>::squares,
+                                       kIsPositional<Fn>,
+                                       {},
+                                       &Start::start,
+                                       &start};
     find_residues(out.pointer, Shape::lanes, call.residue, std::index_sequence_for<Out...>{});
     find_residues(in.pointer, Shape::lanes, call.residue + sizeof...(Out), std::index_sequence_for<In...>{});
     const int64_t origin[Start::kOperands] = {};

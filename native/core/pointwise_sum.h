@@ -56,7 +56,7 @@ BK_COLD SumLayout<Operands> plan_sum_of(const Layout<Operands>& layout, int outp
     };
     plan.rows = step(plan.summed) < step(plan.kept);
     const int64_t results = plan.kept.numel(), terms = plan.summed.numel();
-    const int64_t wanted = kSumWorkers / std::max<int64_t>(plan.rows ? results * 32 : results, 1);
+    const int64_t wanted = kSumWorkers / std::max<int64_t>(plan.rows ? results * 256 : results, 1);
     plan.splits = std::max<int64_t>(1, std::min({wanted, terms / kSumLeastTerms, kSumMostSplits}));
     plan.terms = ceil_div(terms, plan.splits);
     // Whole vectors to every part, whatever their width.

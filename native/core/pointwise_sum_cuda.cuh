@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kPointwiseSumThreads, 3)
 #pragma unroll
             for (int u = 0; u < kRound; ++u) {
                 const uint64_t term = t + u * grid.deep;
-                if (term >= end) break;
+                if (term >= end) continue;
 #pragma unroll
                 for (int k = 0; k < kOperands; ++k) offset[u][k] = base[k];
                 grid.summed(static_cast<uint32_t>(term), offset[u]);
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kPointwiseSumThreads, 3)
             }
 #pragma unroll
             for (int u = 0; u < kRound; ++u) {
-                if (t + u * grid.deep >= end) break;
+                if (t + u * grid.deep >= end) continue;
                 typename Out::template Vectors<N> y;
                 add_term<N>(fn, x[u], y, grid.output, sum, kInputs);
                 store_present<N>(out.pointer, offset[u] + In::count, y, typename Out::Indices{});
