@@ -304,7 +304,7 @@ BK_HD compute_t<T> full_reciprocal(compute_t<T> x) {
         float y;
         asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
         const float rest = ::fmaf(-x, y, 1.0f);  // NaN for 0 and infinity
-        return kIsHalf<T> ? y : ::fmaf(y, ::fabsf(rest) < 0.5f ? rest : 0.0f, y);
+        return !kIsHalf<T> && ::fabsf(rest) < 0.5f ? ::fmaf(y, rest, y) : y;
     }
 #endif
     return compute_t<T>(1) / x;

@@ -272,7 +272,7 @@ struct LgammaBackward {
             return static_cast<C>(math::select(math::fabs<double>(z) < 0x1p-500, -g / z, g * digamma(z)));
         } else {
             const C pole = -(dy * C(0x1p64)) * math::reciprocal<T>(x * C(0x1p64));
-            return math::select(math::fabs<T>(x) < C(0x1p-64), pole, dy * digamma_f32<T>(x));
+            return math::select(math::fabs<T>(x) < C(0x1p-60), pole, dy * digamma_f32<T>(x));
         }
     }
 };
@@ -299,7 +299,7 @@ struct DigammaBackward {
         } else {
             const C inverse = math::reciprocal<T>(x * C(0x1p64));
             const C pole = dy * C(0x1p64) * inverse * inverse * C(0x1p64);
-            return math::select(math::fabs<T>(x) < C(0x1p-64), pole, dy * trigamma_f32<T>(x));
+            return math::select(math::fabs<T>(x) < C(0x1p-60), pole, dy * trigamma_f32<T>(x));
         }
     }
 };
