@@ -37,10 +37,8 @@ BK_HD WholePiece<Fn> piece_at(const Fn& fn, int64_t, long) {
     return {fn};
 }
 
-// A tile has kTile rows and kTile columns, or a few times as many; its columns lie one after another, padded against bank
-// conflicts.
+// Tiles consist of squares of kTile rows and columns.
 constexpr int kTile = 32;
-constexpr int kTilePitch = kTile + 1;
 
 template <class Fn, class = void>
 constexpr bool kIsPositional = false;
@@ -69,10 +67,11 @@ struct Inputs {
     using Vectors = Pack<Vec<T, N>...>;
     static constexpr int count = sizeof...(T);
     static constexpr int widest = Outputs<T...>::widest;
-    // Squares a tile, and bytes of shared memory for a tile of each input.
-    static constexpr int bytes = (0 + ... + static_cast<int>(sizeof(T)));
-    static constexpr int squares = bytes <= 5 ? 4 : bytes <= 11 ? 2 : 1;
-    static constexpr int tile_bytes = (0 + ... + ((static_cast<int>(sizeof(T)) * squares * kTile * kTilePitch + 15) / 16 * 16));
+    // Squares along a side of a tile, so that it has whole lines of memory; its columns lie one after another, padded against
+    // bank conflicts; and bytes of shared memory for a tile of each input.
+    static constexpr int side = widest <= 2 ? 2 : 1;
+    static constexpr int pitch = side * kTile + 1;
+    static constexpr int tile_bytes = (0 + ... + ((static_cast<int>(sizeof(T)) * side * kTile * pitch + 15) / 16 * 16));
 };
 
 template <class... T>

@@ -246,14 +246,18 @@ __global__ void __launch_bounds__(kPointwiseThreads)
 constexpr int kElementsPerThread = kTile * kTile / kPointwiseThreads;  // of a square
 constexpr int kRowsApart = kPointwiseThreads / kTile;
 
-template <int Squares, class T>
+template <int Side, class T>
 BK_DEVICE void stage_tile(T* tile, const T* x, uint32_t row_step, uint32_t column_step, uint32_t rows, uint32_t columns) {
-    const uint32_t r = threadIdx.x % kTile;
-    const uint32_t last = min(columns, static_cast<uint32_t>(Squares * kTile));
-    if (r >= rows) return;
-#pragma unroll 4
-    for (uint32_t c = threadIdx.x / kTile; c < last; c += kRowsApart)
-        tile[c * kTilePitch + r] = x[signed_offset(r * row_step + c * column_step)];
+    constexpr int kColumns = Side * kTile, kPitch = Side * kTile + 1;
+#pragma unroll
+    for (int u = 0; u < kColumns / kRowsApart; ++u) {
+        const uint32_t c = threadIdx.x / kTile + u * kRowsApart;
+#pragma unroll
+        for (int square = 0; square < Side; ++square) {
+            const uint32_t r = threadIdx.x % kTile + square * kTile;
+            if (r < rows && c < columns) tile[c * kPitch + r] = x[signed_offset(r * row_step + c * column_step)];
+        }
+    }
 }
 
 template <class... In, int Operands, size_t... I>
@@ -264,13 +268,13 @@ BK_DEVICE Pack<Vec<In, 1>...> load_element(const Pack<const In*...>& in, const P
     return pack(Vec<In, 1>{{staged >> I & 1 ? get<I>(tile)[place] : get<I>(in)[signed_offset(offset.of[kOut + I])]}}...);
 }
 
-template <int Squares, class... In, int Operands, size_t... I>
+template <int Side, class... In, int Operands, size_t... I>
 BK_DEVICE void stage_tiles(const Pack<const In*...>& in, const Pack<In*...>& tile, const StridedPlan<Operands>& plan,
                            const Offsets<Operands, uint32_t>& base, uint32_t rows, uint32_t columns,
                            std::index_sequence<I...>) {
     constexpr int kOut = Operands - sizeof...(In);
-    ((plan.staged >> I & 1 ? stage_tile<Squares>(get<I>(tile), get<I>(in) + signed_offset(base.of[kOut + I]),
-                                                 plan.row_step[kOut + I], plan.column_step[kOut + I], rows, columns)
+    ((plan.staged >> I & 1 ? stage_tile<Side>(get<I>(tile), get<I>(in) + signed_offset(base.of[kOut + I]),
+                                              plan.row_step[kOut + I], plan.column_step[kOut + I], rows, columns)
                            : void()),
      ...);
     __syncthreads();
@@ -281,13 +285,13 @@ BK_DEVICE Pack<In*...> tile_pointers(char* memory, const Inputs<In...>&, std::in
     size_t at = 0;
     const auto take = [&](size_t bytes) {
         char* const result = memory + at;
-        at += (Inputs<In...>::squares * kTile * kTilePitch * bytes + 15) / 16 * 16;
+        at += (Inputs<In...>::side * kTile * Inputs<In...>::pitch * bytes + 15) / 16 * 16;
         return result;
     };
     return Pack<In*...>{{{reinterpret_cast<In*>(take(sizeof(In)))}...}};
 }
 
-// A block has as many squares, or groups of kPointwiseThreads * kElementsPerThread elements, as shared memory holds.
+// A block has a tile of side * side squares, or as many groups of kPointwiseThreads * kElementsPerThread elements.
 template <class Fn, class Out, class In>
 __global__ void __launch_bounds__(kPointwiseThreads)
     element_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
@@ -302,34 +306,35 @@ __global__ void __launch_bounds__(kPointwiseThreads)
         const auto by_column = plan.column_tiles(blockIdx.x);
         const auto by_row = plan.row_tiles(by_column.quotient);
         base = sum_of(plan.walk(by_row.quotient), base);
-        const uint32_t row = by_row.remainder * kTile, column = by_column.remainder * (In::squares * kTile);
+        const uint32_t row = by_row.remainder * (In::side * kTile), column = by_column.remainder * (In::side * kTile);
 #pragma unroll
         for (int k = 0; k < kOperands; ++k) base.of[k] += row * plan.row_step[k] + column * plan.column_step[k];
         rows = plan.rows - row;
         columns = plan.columns - column;
-        stage_tiles<In::squares>(in.pointer, tile, plan, base, rows, columns, typename In::Indices{});
+        stage_tiles<In::side>(in.pointer, tile, plan, base, rows, columns, typename In::Indices{});
 #pragma unroll
         for (int k = 0; k < kOperands; ++k) base.of[k] += warp * plan.row_step[k] + lane * plan.column_step[k];
     }
 #pragma unroll 1
-    for (int square = 0; square < In::squares; ++square) {
+    for (int square = 0; square < In::side * In::side; ++square) {
+        const uint32_t down = square % In::side * kTile, right = square / In::side * kTile;
         Offsets<kOperands, uint32_t> offset[U];
         bool valid[U];
         typename In::template Vectors<1> x[U] = {};
-        const uint64_t first = (uint64_t{blockIdx.x} * In::squares + square) * (kPointwiseThreads * U) + threadIdx.x;
+        const uint64_t first = (uint64_t{blockIdx.x} * (In::side * In::side) + square) * (kPointwiseThreads * U) + threadIdx.x;
 #pragma unroll
         for (int u = 0; u < U; ++u) {
             const uint64_t v = first + u * kPointwiseThreads;
             if (plan.staged != 0) {
-                valid[u] = warp + u * kRowsApart < rows && lane + square * kTile < columns;
+                valid[u] = down + warp + u * kRowsApart < rows && right + lane < columns;
 #pragma unroll
                 for (int k = 0; k < kOperands; ++k)
-                    offset[u].of[k] = base.of[k] + square * kTile * plan.column_step[k] + u * kRowsApart * plan.row_step[k];
+                    offset[u].of[k] = base.of[k] + right * plan.column_step[k] + (down + u * kRowsApart) * plan.row_step[k];
             } else {
                 valid[u] = v < plan.count;
                 if (valid[u]) offset[u] = sum_of(plan.walk(static_cast<uint32_t>(v)), base);
             }
-            const uint32_t place = (lane + square * kTile) * kTilePitch + warp + u * kRowsApart;
+            const uint32_t place = (right + lane) * In::pitch + down + warp + u * kRowsApart;
             if (valid[u]) x[u] = load_element(in.pointer, tile, plan.staged, place, offset[u], typename In::Indices{});
         }
 #pragma unroll
@@ -398,7 +403,7 @@ bool take_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, boo
 // Chooses the axis whose tiles, with those of the last axis, let every input that is not dense along the last axis be read
 // along its own fastest one, and takes both out of the layout.
 template <int Operands, int MaxRank>
-void take_tiles(Layout<Operands, MaxRank>* layout, int outputs, int squares, StridedPlan<Operands>* plan) {
+void take_tiles(Layout<Operands, MaxRank>* layout, int outputs, int side, StridedPlan<Operands>* plan) {
     constexpr int64_t kLeast = kTile / 2;  // of both extents; narrower tiles would idle
     const int last = layout->rank - 1;
     int row = -1;
@@ -417,8 +422,8 @@ void take_tiles(Layout<Operands, MaxRank>* layout, int outputs, int squares, Str
     plan->staged = staged;
     plan->rows = static_cast<uint32_t>(layout->extent[row]);
     plan->columns = static_cast<uint32_t>(layout->extent[last]);
-    plan->row_tiles = FastDiv<uint32_t>(ceil_div<int64_t>(plan->rows, kTile));
-    plan->column_tiles = FastDiv<uint32_t>(ceil_div<int64_t>(plan->columns, squares * kTile));
+    plan->row_tiles = FastDiv<uint32_t>(ceil_div<int64_t>(plan->rows, side * kTile));
+    plan->column_tiles = FastDiv<uint32_t>(ceil_div<int64_t>(plan->columns, side * kTile));
     for (int k = 0; k < Operands; ++k) {
         plan->row_step[k] = static_cast<uint32_t>(layout->stride[k][row]);
         plan->column_step[k] = static_cast<uint32_t>(layout->stride[k][last]);
@@ -459,7 +464,7 @@ int64_t split_axes(const Layout<Operands, MaxRank>& layout, StridedPlan<Operands
 // What the planning needs to know of a functor and its operands.
 template <int Operands>
 struct StridedCall {
-    int outputs, lanes, unroll, squares;  // unroll: vectors a thread; squares: of a tile
+    int outputs, lanes, unroll, side;  // unroll: vectors a thread; side: squares along a tile's
     bool positional;
     int residue[Operands];  // elements past an aligned address, by operand
     // Launches the vector kernel, or else the element kernel, on operands that begin `offset` elements later.
@@ -498,9 +503,10 @@ BK_COLD Status plan_strided(const StridedCall<Operands>& call, const Layout<Oper
         residue[k] = static_cast<int>(((call.residue[k] + offset[k]) % call.lanes + call.lanes) % call.lanes);
     const bool vectors = call.lanes > 1 && take_vectors(&layout, call.outputs, call.lanes, call.positional, residue, &plan);
     for (int k = 0; k < Operands; ++k) start[k] = offset[k] - (plan.broadcast >> k & 1 ? 0 : plan.shift);
-    if (!vectors && !call.positional && plan.copies == 1) take_tiles(&layout, call.outputs, call.squares, &plan);
+    if (!vectors && !call.positional && plan.copies == 1) take_tiles(&layout, call.outputs, call.side, &plan);
     const int64_t y = split_axes(layout, &plan);
-    int64_t x = ceil_div<int64_t>(plan.count, kPointwiseThreads * (vectors ? call.unroll : call.squares * kElementsPerThread));
+    int64_t x =
+        ceil_div<int64_t>(plan.count, kPointwiseThreads * (vectors ? call.unroll : call.side * call.side * kElementsPerThread));
     if (plan.staged != 0) x = int64_t{plan.count} * plan.row_tiles.divisor() * plan.column_tiles.divisor();
     return call.start(call.context, vectors, plan, start, dim3(static_cast<unsigned>(x), static_cast<unsigned>(y)));
 }
@@ -549,7 +555,7 @@ Status launch_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof
     StridedCall<Start::kOperands> call{static_cast<int>(sizeof...(Out)),
                                        Shape::lanes,
                                        Start::unroll,
-                                       Inputs<In...>::squares,
+                                       Inputs<In...>::side,
                                        kIsPositional<Fn>,
                                        {},
                                        &Start::start,

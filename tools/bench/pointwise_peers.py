@@ -148,6 +148,8 @@ def _peer(torch: Any, spec: Any, x: list[Any], y: list[Any], extra: list[Any]) -
     if op == "where":
         condition = x[0].bool()
         return lambda: torch.where(condition, x[1], x[2], out=y[0])
+    if spec.layout == "transposed" and len(x) == 1:  # PyTorch would keep the order of the input
+        return lambda: y[0].copy_(forward(torch, op, *x))
     if op in _FORWARD or op in _FUNCTIONAL:
         return None if op in ("cube", "cbrt", "step") else lambda: forward(torch, op, *x)
     function = getattr(torch, op, None)
