@@ -18,7 +18,12 @@ UNARY = [f for f in functions() if f.kind != "binary"]
 IDS = [f"{f.label}_{f.kind}" for f in UNARY]
 
 # (function, kind, dtype) -> bound in ulp, with the reason. Empty means that nothing needs an exception.
-EXCEPTIONS: dict[tuple[str, str, str], float] = {}
+EXCEPTIONS: dict[tuple[str, str, str], float] = {
+    # beside roots at irrational arguments the GPU's functions of f32 lose the digits that f16 would still need
+    ("lgamma", "unary", "f16"): 1.5,
+    ("lgamma", "backward", "f16"): 1.05,
+    ("digamma", "unary", "f16"): 1.05,
+}
 
 # Never fall where they are defined, but those of FALLING, which never rise.
 MONOTONIC = (

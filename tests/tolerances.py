@@ -165,7 +165,9 @@ CUDA_ULPS: dict[tuple[str, str], float] = {
     **{(op, "f32"): 4.0 for op in ("tan", "acosh", "erfc", "powf", "binary_pow")},
     **{(op, "f32"): 3.0 for op in ("sinh", "asinh", "atanh", "binary_atan2", "binary_hypot")},
     **{(op, "f64"): 5.0 for op in ("erfc", "erfinv")},
+    **{(op, "f32"): 3.0 for op in ("digamma", "erfinv")},  # erfinv of the guide; digamma in f32
     ("lgamma", "f32"): 6.0,
+    ("tan_backward", "f32"): 9.0,  # 1 + t^2 doubles the error of tan
 }
 
 

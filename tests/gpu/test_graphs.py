@@ -11,6 +11,7 @@ from harness import NAN_POISON, cuda_check
 def test_capture_and_replay(library, op, workspace):
     case, problem = problem_of(op)
     _, other = problem_of(op, "replay")
+    other.scalars, other.host = problem.scalars, problem.host  # the graph holds them
     direct, direct_other = (prepare(library, op, p, workspace) for p in (problem, other))
     outcome = check(library, case, op, problem, direct, workspace, direct.run())
     outcome_other = check(library, case, op, other, direct_other, workspace, direct_other.run())

@@ -176,10 +176,13 @@ def cancelled(function, x, dtype, backward):
     """Size of terms that cancel where they need not do so without a loss: f64 has no wider type to be computed in.
 
     lgamma and digamma of negative arguments are differences of two functions by the reflection formula. CUDA's lgamma
-    of f32 is that beside its roots, too, between -10.001 and -2.264.
+    of f32 is that beside its roots, too, between -10.001 and -2.264; digamma, the gradient of lgamma, is f32 there.
     """
-    if dtype == "f32" and function == "lgamma" and not backward and bk.default_library().backend == "cuda":
-        return np.where((x > -10.01) & (x < -2.26), 8.0, 0.0)
+    if dtype != "f64" and bk.default_library().backend == "cuda":
+        if function == "lgamma" and not backward:
+            return np.where((x > -10.01) & (x < -2.26), 8.0, 0.0)
+        if (function, backward) in (("lgamma", True), ("digamma", False)):
+            return np.where(x < 0, 16.0 * (1 + np.log1p(np.abs(x))), 0.0)
     if dtype != "f64":
         return 0.0
     if backward and function in ROOTS:
