@@ -71,20 +71,21 @@ BK_HD compute_t<T> silu_slope(bool negative, const Decay<T>& d) {
     const Pair<T> e = d.e.value;
     const Pair<T> one = carried_sum<T>(single<T>(C(1)), e);
     Pair<T> difference = single<T>((one.high - d.z) + one.low);
+    if constexpr (std::is_same_v<T, float>) difference = single<T>((C(1) - d.z) + e.high);
     if constexpr (!std::is_same_v<T, bf16>) {
         constexpr Pair<T> root = constant<T>(1.2784645427610737, 1.0946994183093437e-16);
         const Pair<T> distance = distance_to<T>(root, d.z);
-        const C t = distance.high;
         Pair<T> near;
         if constexpr (std::is_same_v<C, double>)
-            near = compensated_polynomial<T>(
-                t, constant<T>(1.278464542761073795, 0), 0.1392322713805368976, 0.04641075712684563402, 0.01160268928171140806,
-                0.002320537856342001646, 0.0003867563093903757783, 0.00005525090136059863952, 6.906362668483681888e-6,
-                7.673730398614605875e-7, 7.673732991779515927e-8, 6.984512660690233130e-9, 5.818900066099315701e-10);
+            near =
+                near_root<T>(root, distance, constant<T>(1.278464542761073795, 0), 0.1392322713805368976,
+                             0.04641075712684563402, 0.01160268928171140806, 0.002320537856342001646, 0.0003867563093903757783,
+                             0.00005525090136059863952, 6.906362668483681888e-6, 7.673730398614605875e-7,
+                             7.673732991779515927e-8, 6.984512660690233130e-9, 5.818900066099315701e-10);
         else
-            near = compensated_polynomial<T>(t, constant<T>(1.2784645432, 0), 0.13923227147, 0.046410635617, 0.011602671966,
-                                             0.0023257220709, 0.00038743155969);
-        difference = select<T>(math::fabs<T>(t) < C(0.25), from_root<T>(distance, near), difference);
+            near = near_root<T>(root, distance, constant<T>(1.2784645432, 0), 0.13923227147, 0.046410635617, 0.011602671966,
+                                0.0023257220709, 0.00038743155969);
+        difference = select<T>(math::fabs<T>(distance.high) < C(0.25), near, difference);
     }
     const Pair<T> below = times_exp<T>(difference, d.e);
     const Pair<T> n = select<T>(negative, below, sum<T>(one, product<T>(single<T>(d.z), e)));
@@ -106,6 +107,8 @@ struct MishFraction {
     Pair<T> n;
     Pair<T> d;
 
+    // With the rounding error of n in f32 too where that is asked for.
+    template <bool Carried = false>
     static BK_HD MishFraction of(bool negative, Pair<T> e) {
         using C = compute_t<T>;
         const Pair<T> two = single<T>(C(2));
@@ -114,11 +117,14 @@ struct MishFraction {
         if constexpr (kPaired<T>)
             below = product<T>(e, sum<T>(two, e));
         else
-            below = single<T>(math::fma(e.high, e.high, double_e.high));
+            below =
+                Carried ? carried_sum_of_square<T>(double_e.high, e.high) : single<T>(math::fma(e.high, e.high, double_e.high));
         const Pair<T> n = select<T>(negative, below, sum<T>(single<T>(C(1)), double_e));
         // The larger first: n >= 1 and 2 e^2 <= n for positive arguments; n <= 3 and 2, of one exponent, for negative ones.
         const Pair<T> square = product<T>(double_e, e);
-        return MishFraction{n, carried_sum<T>(select<T>(negative, two, n), select<T>(negative, n, square))};
+        return MishFraction{n, carried_sum<T>(Carried && !kPaired<T> ? single<T>(math::select(negative, two.high, n.high))
+                                                                     : select<T>(negative, two, n),
+                                              select<T>(negative, n, square))};
     }
 };
 
@@ -146,24 +152,26 @@ struct MishBackward {
         const Pair<T> first = product<T>(single<T>(four), sum<T>(single<T>(C(1)), e));
         const Pair<T> second = product<T>(e, sum<T>(single<T>(C(2)), single<T>(e.high * (C(4) + e.high))));
         Pair<T> difference = single<T>((first.high + second.high) + (first.low + second.low));
-        if constexpr (!kPaired<T>) difference = single<T>(four + math::fma(four, e.high, second.high));
+        if constexpr (!kPaired<T>) {
+            const C inner = math::fma(C(4) + e.high, e.high, math::fma(C(-4), d.z, C(6)));
+            difference = single<T>(math::fma(inner, e.high, four));
+        }
         if constexpr (!std::is_same_v<T, bf16>) {
             constexpr Pair<T> root = constant<T>(1.1924312145154952, 4.8484829848031044e-17);
             const Pair<T> distance = distance_to<T>(root, d.z);
-            const C t = distance.high;
             Pair<T> near;
             if constexpr (std::is_same_v<C, double>)
-                near = compensated_polynomial<T>(t, constant<T>(6.407964080090054641, 0), 2.263207433519213087,
-                                                 1.286182291977346237, 0.5578184890232331653, 0.2085348386108428094,
-                                                 0.07168253538691764465, 0.02324529537340964873, 0.007137525655679686321,
-                                                 0.002067039359663306929, 0.0005622137148769899219, 0.0001432870504611122452,
-                                                 0.00003451968307842289679, 7.700139004281331973e-6);
+                near = near_root<T>(root, distance, constant<T>(6.407964080090054641, 0), 2.263207433519213087,
+                                    1.286182291977346237, 0.5578184890232331653, 0.2085348386108428094, 0.07168253538691764465,
+                                    0.02324529537340964873, 0.007137525655679686321, 0.002067039359663306929,
+                                    0.0005622137148769899219, 0.0001432870504611122452, 0.00003451968307842289679,
+                                    7.700139004281331973e-6);
             else
-                near = compensated_polynomial<T>(t, constant<T>(6.4079640802, 0), 2.2632076252, 1.2861823157, 0.55779393181,
-                                                 0.20852909121, 0.072467583480, 0.023457974592);
-            difference = select<T>(math::fabs<T>(t) < C(0.25), from_root<T>(distance, near), difference);
+                near = near_root<T>(root, distance, constant<T>(6.4079640802, 0), 2.2632076252, 1.2861823157, 0.55779393181,
+                                    0.20852909121, 0.072467583480, 0.023457974592);
+            difference = select<T>(math::fabs<T>(distance.high) < C(0.25), near, difference);
         }
-        const auto fraction = MishFraction<T>::of(negative, e);
+        const auto fraction = MishFraction<T>::template of<true>(negative, e);
         const C above = C(4) * d.z * (e.high * e.high * (C(1) + e.high));
         const Pair<T> n =
             select<T>(negative, times_exp<T>(difference, d.e), sum<T>(product<T>(fraction.n, fraction.d), single<T>(above)));
@@ -182,7 +190,7 @@ struct TanhDecay {
     static BK_HD TanhDecay of(C x) {
         constexpr Pair<T> c1 = constant<T>(1.5957691216057308, -9.96930880911092e-17);
         constexpr Pair<T> c3 = constant<T>(0.07135481627260025, -6.175149918155315e-19);
-        const C z = math::min(C(std::is_same_v<C, double> ? 25 : 11.5), math::fabs<T>(x));
+        const C z = math::min(C(std::is_same_v<C, double> ? 25 : 11.64), math::fabs<T>(x));
         const C square = z * z;
         if constexpr (math::kIsHalf<T>) {
             // Both constants times log2 e.
@@ -244,18 +252,17 @@ struct GeluTanhBackward {
         if constexpr (!std::is_same_v<T, bf16>) {
             constexpr Pair<T> root = constant<T>(0.7524614220710163, -3.635560509207687e-17);
             const Pair<T> distance = distance_to<T>(root, d.z);
-            const C t = distance.high;
             Pair<T> near;
             if constexpr (std::is_same_v<C, double>)
-                near = compensated_polynomial<T>(t, constant<T>(2.460656764630239380, 0), -0.09991152322555442616,
-                                                 0.4004476935341127502, 0.07595899090774044668, 0.03048599055947641497,
-                                                 0.01129523236027074383, 0.003690378157912207373, 0.001152935015542522318,
-                                                 0.0003564852443437624565, 0.0001030583116078030642, 0.00002846213204184974651,
-                                                 7.723728459819466955e-6);
+                near =
+                    near_root<T>(root, distance, constant<T>(2.460656764630239380, 0), -0.09991152322555442616,
+                                 0.4004476935341127502, 0.07595899090774044668, 0.03048599055947641497, 0.01129523236027074383,
+                                 0.003690378157912207373, 0.001152935015542522318, 0.0003564852443437624565,
+                                 0.0001030583116078030642, 0.00002846213204184974651, 7.723728459819466955e-6);
             else
-                near = compensated_polynomial<T>(t, constant<T>(2.4606567929, 0), -0.099911464166, 0.40043952793,
-                                                 0.075953228572, 0.030834100432, 0.011445054429);
-            difference = select<T>(math::fabs<T>(t) < C(0.25), from_root<T>(distance, near), difference);
+                near = near_root<T>(root, distance, constant<T>(2.4606567929, 0), -0.099911464166, 0.40043952793,
+                                    0.075953228572, 0.030834100432, 0.011445054429);
+            difference = select<T>(math::fabs<T>(distance.high) < C(0.25), near, difference);
         }
         const Pair<T> below = times_exp<T>(difference, d.e);
         const Pair<T> n = select<T>(negative, below, sum<T>(one, product<T>(zv, e)));
@@ -297,7 +304,10 @@ struct LogitBackward {
             const C scale = math::select(math::fabs<T>(x) < C(0x1p-64), C(0x1p64), C(1));
             dx = dy * math::reciprocal<T>(C(1) - x) * math::reciprocal<T>(x * scale) * scale;
         } else {
-            dx = dy / (C(1) - x) / x;
+            // The smaller factor first, so that no quotient is subnormal before its time.
+            const C other = C(1) - x;
+            const bool x_first = math::fabs<T>(x) < math::fabs<T>(other);
+            dx = dy / math::select(x_first, x, other) / math::select(x_first, other, x);
         }
         return math::select(outside, C(0), dx);
     }

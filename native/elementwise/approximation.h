@@ -112,6 +112,20 @@ BK_HD Pair<T> from_root(Pair<T> distance, Pair<T> factor) {
         return product<T>(distance, factor);
 }
 
+// (root - z) (c0 + t (c1 + ...)) with t = root - z, for a z near the root too.
+template <class T, class... Rest>
+BK_HD Pair<T> near_root(Pair<T> root, Pair<T> distance, Pair<T> c0, Rest... rest) {
+    using C = compute_t<T>;
+    const C t = distance.high;
+    if constexpr (std::is_same_v<T, float>) {
+        // Of what the roundings of the root and of c0 leave, the terms that count are linear in t.
+        const C low = math::fma(t, c0.low, root.low * c0.high);
+        return single<T>(math::fma(t, math::fma(t, polynomial(t, rest...), c0.high), low));
+    } else {
+        return from_root<T>(distance, compensated_polynomial<T>(t, c0, rest...));
+    }
+}
+
 // n / d for finite n and d within [2^-126, 2^126].
 template <class T>
 BK_HD compute_t<T> quotient(Pair<T> n, Pair<T> d) {
@@ -138,6 +152,12 @@ BK_HD Pair<T> carried_sum(Pair<T> a, Pair<T> b) {
 }
 
 template <class T>
+BK_HD Pair<T> carried_product(compute_t<T> a, compute_t<T> b) {
+    const compute_t<T> high = math::product(a, b);
+    return Pair<T>{high, math::fma(a, b, -high)};
+}
+
+template <class T>
 BK_HD Pair<T> carried_square(Pair<T> a) {
     using C = compute_t<T>;
     const C high = math::product(a.high, a.high);
@@ -145,6 +165,17 @@ BK_HD Pair<T> carried_square(Pair<T> a) {
         return Pair<T>{high, C(0)};
     else
         return Pair<T>{high, math::fma(C(2) * a.high, a.low, math::fma(a.high, a.high, -high))};
+}
+
+// a + b^2 for a >= b^2
+template <class T>
+BK_HD Pair<T> carried_sum_of_square(compute_t<T> a, compute_t<T> b) {
+    using C = compute_t<T>;
+    const C high = math::fma(b, b, a);
+    if constexpr (math::kIsHalf<T>)
+        return Pair<T>{high, C(0)};
+    else
+        return Pair<T>{high, math::fma(b, b, a - high)};
 }
 
 template <class T>
@@ -215,6 +246,15 @@ template <class T>
 BK_HD Pair<T> times_exp(Pair<T> a, const ScaledExp<T>& e) {
     if constexpr (std::is_same_v<T, float>)
         return single<T>(math::fma(a.high * e.power, e.t, a.high * e.power));
+    else
+        return product<T>(a, e.value);
+}
+
+// The same for an a with a rounding error in f32 too, which is far below a.
+template <class T>
+BK_HD Pair<T> carried_times_exp(Pair<T> a, const ScaledExp<T>& e) {
+    if constexpr (std::is_same_v<T, float>)
+        return single<T>((a.high + math::fma(a.high, e.t, a.low)) * e.power);
     else
         return product<T>(a, e.value);
 }

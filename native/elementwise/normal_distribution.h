@@ -2,7 +2,8 @@
 //
 // With z = |x| the tail is Phi(-z) = exp(-z^2 / 2) R(z), R(z) = erfcx(z / sqrt 2) / 2, and the derivative of gelu at -z is
 // Phi(-z) - z phi(z) = exp(-z^2 / 2) S(z), S(z) = (root - z) V(z): nothing cancels anywhere. The 16-bit types take R = P / Q
-// and V = M / Q with positive coefficients, the others R = W(u) / (z + 3) and V(u), u = (z - 3) / (z + 3).
+// and V = M / Q with positive coefficients, the others R = W(u) / (z + a) and V(u), u = (z - a) / (z + a) with a = 3 or near
+// it.
 #pragma once
 
 #include <type_traits>
@@ -18,10 +19,13 @@ struct NormalTail {
     using C = compute_t<T>;
 
     // Beyond this z exp(-z^2 / 2) is 0.
-    static constexpr double kCap = std::is_same_v<C, double> ? 46.125 : 16.125;
+    static constexpr double kCap = std::is_same_v<C, double> ? 46.125 : 16.1875;
+
+    // Of f32: such that the first coefficients of W and V are rounded to f32 by next to nothing, and d - a is exact.
+    static constexpr C kPole = C(3.28857421875);
 
     C z;
-    Pair<T> factor;  // 1 / Q(z), in f32 z / (z + 3), in f64 1 / (z + 3)
+    Pair<T> factor;  // 1 / Q(z), in f32 z / (z + a), in f64 1 / (z + 3)
     C u;
 
     static BK_HD NormalTail of(C x) {
@@ -30,11 +34,11 @@ struct NormalTail {
             const C q = polynomial(z, 1, 1.52532415, 0.958283863, 0.301973854, 0.0433407297);
             return NormalTail{z, single<T>(math::reciprocal<T>(q)), C(0)};
         } else if constexpr (std::is_same_v<T, float>) {
-            // z / (z + 3), on whose error that of z R(z) depends least
-            const C d = z + C(3);
+            // z / (z + a), on whose error that of z R(z) depends least
+            const C d = z + kPole;
             const C t = math::reciprocal<T>(d);
             const C q = z * t;
-            const C part = math::fma(math::fma(-q, z - (d - C(3)), math::fma(-q, d, z)), t, q);
+            const C part = math::fma(math::fma(-q, z - (d - kPole), math::fma(-q, d, z)), t, q);
             return NormalTail{z, single<T>(part), math::fma(C(2), part, C(-1))};
         } else {
             const C d = z + C(3);
@@ -49,9 +53,10 @@ struct NormalTail {
     // z R(z)
     BK_HD Pair<T> tail() const {
         if constexpr (std::is_same_v<T, float>) {
-            return single<T>(factor.high * polynomial(u, 0.72908369038, -0.50933199141, 0.23001769942, -0.047262687979,
-                                                      -0.010462512872, 0.0069693112372, 0.0010247539535, -0.0010325735836,
-                                                      -0.00024473004175, 0.00013133029281, 5.4489130299e-5));
+            return carried_product<T>(
+                factor.high,
+                polynomial(u, 0.73859703541, -0.54375904799, 0.28100322345, -0.086282561398, 0.0033301833253, 0.0082517765933,
+                           -0.0015144420818, -0.0010269521047, 0.00019654383142, 0.00015311953407, 1.0893043676e-5));
         } else {
             Pair<T> w;
             if constexpr (math::kIsHalf<T>)
@@ -71,14 +76,16 @@ struct NormalTail {
 
     // S(z)
     BK_HD Pair<T> slope() const {
-        const Pair<T> root = constant<T>(0.7517915246935645, -1.4956759177009883e-17);
+        // In f32 the first part is so short that the distance to it is exact for z from 1/2 to 8.
+        constexpr Pair<T> root = std::is_same_v<T, float> ? Pair<T>{C(0x1.80eadp-1), C(4.74901953168329e-8)}
+                                                          : constant<T>(0.7517915246935645, -1.4956759177009883e-17);
         const Pair<T> distance = distance_to<T>(root, z);
         if constexpr (math::kIsHalf<T>) {
             const C m = polynomial(z, 0.665077636, 0.837820651, 0.465352587, 0.133468338, 0.0172905032);
             return product<T>(from_root<T>(distance, single<T>(m)), factor);
         } else if constexpr (std::is_same_v<T, float>) {
-            const C v = polynomial(u, 0.47829767728, -0.11997543925, 0.053596148646, -0.014074456507, 0.00020363999864,
-                                   0.0010926497205, -9.2798523270e-5, -0.00012289199033, 4.5643417809e-6, 1.1376148183e-5);
+            const C v = polynomial(u, 0.47290366888, -0.11490285397, 0.05671750702, -0.018889719561, 0.0027012471814,
+                                   0.00077495450297, -0.00034964981704, -5.9953849425e-5, 3.8817360049e-5, 1.1167599321e-5);
             return from_root<T>(distance, single<T>(v));
         } else {
             return product<T>(
@@ -109,7 +116,7 @@ struct NormalTail {
 template <class T>
 BK_HD compute_t<T> gelu_times(compute_t<T> factor, compute_t<T> x, const NormalTail<T>& normal, const ScaledExp<T>& e) {
     const bool negative = x < compute_t<T>(0);
-    const compute_t<T> tail = rounded<T>(times_exp<T>(normal.tail(), e));
+    const compute_t<T> tail = rounded<T>(carried_times_exp<T>(normal.tail(), e));
     return factor * math::select(negative, -tail, x - tail * e.scale) * math::select(negative, e.scale, compute_t<T>(1));
 }
 

@@ -27,11 +27,14 @@ BK_HD compute_t<T> power_slope(compute_t<T> x, compute_t<T> p, compute_t<T> dy, 
     const bool exact = (p >= C(0.5)) & (p <= C(0x1p23));
     const bool twice = exact & (p >= C(2));
     const C magnitude = math::fabs<T>(x);
-    const bool divide = !exact & (magnitude > C(0)) & (magnitude < C(INFINITY));
+    const bool divide = !exact & (magnitude > C(0)) & (magnitude < C(INFINITY)) & (math::fabs<T>(p) < C(INFINITY));
     const bool large = magnitude > C(1);
     const C e = math::select(divide, p, p - math::select(twice, C(2), C(1)));
     const C y = power(e) / math::select(divide & large, x, C(1));
-    const C dx = product_of_three<T>(y, dy, p) / math::select(divide & !large, x, C(1)) * math::select(twice, x, C(1));
+    // Beside a dy above 1 a small x comes before p, which else could lead beyond the range.
+    const bool early = twice & !large & (math::fabs<T>(dy) > C(1));
+    const C dx = product_of_three<T>(y, dy * math::select(early, x, C(1)), p) / math::select(divide & !large, x, C(1)) *
+                 math::select(twice & !early, x, C(1));
     return math::select(p == C(0), C(0), dx);
 }
 
@@ -119,8 +122,9 @@ struct PowiBackward {
         // x^(p0 - 1) is x^(p0 - 2) x or x^p0 / x, so that it does not become subnormal before the result does.
         const int64_t e = p0 > 1 ? p0 - 2 : p0 < 0 ? p0 : 0;
         const C power = integer_power<T>(x, e, (p0 & 1) != 0);
-        const C product = product_of_three<T>(power, dy, static_cast<C>(p0));
-        const C dx = product * math::select(p0 > 1, x, C(1)) / math::select(p0 < 0, x, C(1));
+        const bool early = (p0 > 1) & (math::fabs<T>(x) <= C(1)) & (math::fabs<T>(dy) > C(1));
+        const C product = product_of_three<T>(power, dy * math::select(early, x, C(1)), static_cast<C>(p0));
+        const C dx = product * math::select((p0 > 1) & !early, x, C(1)) / math::select(p0 < 0, x, C(1));
         return math::select(p0 == 0, C(0), dx);
     }
 };
