@@ -165,6 +165,8 @@ def test_integer_clamp(library, op, slots):
 def test_gradients_of_pairs(library, op, slots):
     dtype = slots["T"]
     a, b = float_pairs(dtype)
+    if OPS[op][1].get("F") == "pow":  # the sign of an infinite slope at -inf hangs on the rounding of b - 1
+        a = np.where(a == -np.inf, -LARGEST[dtype], a)
     dy = rng_of(op).choice(round_to(np.array([1.0, -0.7, 3.0]), dtype), a.shape)
     check(library, op, binary_backward, (dy, a, b))
 

@@ -323,7 +323,7 @@ BK_HD compute_t<T> expm1_of_negative(compute_t<T> x) {
     } else {
         const ReducedExp<C> e = reduced_exp(math::max(C(-64), x));
         const C power = power_of_two(e.n);
-        return math::fma(power, e.t, power - C(1));
+        return math::select(x == C(0), x, math::fma(power, e.t, power - C(1)));  // -0 stays
     }
 }
 
