@@ -164,6 +164,10 @@ ULPS: dict[str, float | dict[str, float]] = {
          "tanhshrink_backward", "tanhshrink", "softplus"),
         ACTIVATION,
     ),
+    # f32 lacks the digits that f16 still needs beside the roots at irrational arguments
+    "lgamma": {**LIBRARY, "f16": 1.5},
+    "digamma": {**LIBRARY, "f16": 1.05},
+    "lgamma_backward": {**COMPOSITE, "f16": 1.05},
 }  # fmt: skip
 
 
@@ -174,6 +178,7 @@ CUDA_ULPS: dict[tuple[str, str], float] = {
     **{(op, "f64"): 5.0 for op in ("erfc", "erfinv")},
     **{(op, "f32"): 3.0 for op in ("digamma", "erfinv")},  # erfinv of the guide; digamma in f32
     ("lgamma", "f32"): 6.0,
+    ("lgamma_backward", "f32"): 4.0,
     ("tan_backward", "f32"): 9.0,  # 1 + t^2 doubles the error of tan
 }
 
@@ -223,8 +228,11 @@ def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:
             # The reference is computed in f64 too, so it has an error of the same kind, and is rounded once itself.
             return np.where(error > 0, 2 * error + f.u * np.abs(expected.value), 0)
         if f.s != f.u:
-            # The compute type rounds the result before the store does; what is only moved or 0 stays as it is.
-            return np.where(np.asarray(expected.terms) > 0, error + f.u * np.abs(expected.value), 0)
+            # The compute type rounds the result before the store does; what is only moved or 0 stays as it is. The GPU's
+            # functions of 16 bits use approximate instructions, good to 2^-16 of the result.
+            rough = tolerance == "pointwise" and bk.default_library().backend == "cuda"
+            rounding = 2.0**-16 if rough else f.u
+            return np.where(np.asarray(expected.terms) > 0, error + rounding * np.abs(expected.value), 0)
         return error
 
 
