@@ -228,8 +228,8 @@ def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:
             # The reference is computed in f64 too, so it has an error of the same kind, and is rounded once itself.
             return np.where(error > 0, 2 * error + f.u * np.abs(expected.value), 0)
         if f.s != f.u:
-            # The compute type rounds the result before the store does; what is only moved or 0 stays as it is. The GPU's
-            # functions of 16 bits use approximate instructions, good to 2^-16 of the result.
+            # The compute type rounds the result before the store does; what is only moved or 0 stays as it is. The
+            # GPU's functions of 16 bits use approximate instructions, good to 2^-16 of the result.
             rough = tolerance == "pointwise" and bk.default_library().backend == "cuda"
             rounding = 2.0**-16 if rough else f.u
             return np.where(np.asarray(expected.terms) > 0, error + rounding * np.abs(expected.value), 0)
