@@ -58,12 +58,14 @@ def test_where(library, op, rng):
     assert not any(w.any() for w in wrong.values()), [name for name, w in wrong.items() if w.any()]
 
 
-@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.table == "fill"])
+# f32 and f64 are passed as numbers, whose NaN may change on its way into an argument
+BY_BITS = [op for op, (row, slots) in OPS.items() if row.table == "fill" and slots["T"] not in ("f32", "f64")]
+
+
+@pytest.mark.parametrize("op", BY_BITS)
 def test_fill_of_bits(library, op, rng):
-    row, slots = OPS[op]
+    _, slots = OPS[op]
     dtype = slots["T"]
-    if row.problem[-1].dtype_of(slots) == dtype and dtype[0] == "f":
-        pytest.skip("a NaN may change on its way into a float argument")
     shape, host, strides = layout(op, ["y"])
     for bits in (*bytes_of(rng, 6, dtype), 0, 2 ** width(dtype) - 1, 2 ** (width(dtype) - 1) + 1):
         value = int(bits)

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "core/checks.h"
-#include "core/math.h"
 #include "core/pointwise_sum.h"
 #include "core/strided_args.h"
 
@@ -15,9 +14,8 @@ namespace bk {
 template <class C>
 struct LerpFunctor {
     C weight;
-    BK_HD C operator()(C a, C b) const {
-        return math::select(weight < C(0.5), a + weight * (b - a), b - (b - a) * (C(1) - weight));
-    }
+    // A branch that is the same for all elements leaves the loop.
+    BK_HD C operator()(C a, C b) const { return weight < C(0.5) ? a + weight * (b - a) : b - (b - a) * (C(1) - weight); }
 };
 
 template <class C>
