@@ -20,8 +20,10 @@ BK_HD compute_t<T> alibi_backward_row(const T* dy, T* da, int32_t i, int32_t k_l
     constexpr int kLanes = 32;
     C lane[kLanes] = {};
     int64_t j = 0;
-    for (; j + kLanes <= k_len; j += kLanes)
-        for (int l = 0; l < kLanes; ++l) lane[l] += widen(dy[j + l]) * static_cast<C>(j + l - i);
+    for (; j + kLanes <= k_len; j += kLanes) {
+        const int32_t distance = static_cast<int32_t>(j - i);  // of 32 bits: vectors lack the conversion of 64
+        for (int l = 0; l < kLanes; ++l) lane[l] += widen(dy[j + l]) * static_cast<C>(distance + l);
+    }
     for (; j < k_len; ++j) lane[j % kLanes] += widen(dy[j]) * static_cast<C>(j - i);
     for (int width = kLanes / 2; width > 0; width /= 2)
         for (int l = 0; l < width; ++l) lane[l] += lane[l + width];

@@ -129,9 +129,8 @@ struct Narrow<bf16> {
         return bf16{__bfloat16_as_ushort(__float2bfloat16_rn(x))};
 #else
         const uint32_t u = bit_cast<uint32_t>(x);
-        const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-        const uint32_t quiet = (u >> 16) | 0x40u;
-        return bf16{static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded)};
+        const uint32_t rounded = u + 0x7fffu + ((u >> 16) & 1u), quiet = u | 0x400000u;
+        return bf16{static_cast<uint16_t>((x != x ? quiet : rounded) >> 16)};
 #endif
     }
 };

@@ -62,6 +62,8 @@ constexpr bool kIsHalf = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
 // Whether f64 arithmetic costs about twice that of f32 only, so that functions of f32 may be computed in f64.
 constexpr bool kDoubleIsCheap = !BK_CUDA;
+// Whether a division in f32 costs about as much as two multiplications.
+constexpr bool kDivisionIsCheap = !BK_CUDA;
 
 // b where the condition is false, else a; never a branch on the CPU.
 template <class C>
@@ -131,11 +133,9 @@ BK_HD C max(C a, C b) {
 
 BK_MATH_HALF(expm1, expm1)
 BK_MATH_HALF(log1p, log1p)
-BK_MATH_HALF(acos, acos)
 BK_MATH(tanh, tanh)
 BK_MATH_HALF(atanh, atanh)
 BK_MATH_HALF(erf, erf)
-BK_MATH_HALF(erfc, erfc)
 BK_MATH_HALF(sqrt, sqrt)
 BK_MATH(floor, floor)
 BK_MATH(ceil, ceil)
@@ -149,7 +149,7 @@ BK_MATH2(fmod, fmod)
 BK_MATH2(copysign, copysign)
 BK_MATH2(nextafter, nextafter)
 
-// Where libmvec's f32 is off by more than 2 ulp: its f64, which is rounded to f32. The 16-bit types do not see the difference.
+// Where f32 of libmvec, or of glibc on machines that libmvec does not serve, is off by more than 2 ulp: f64, rounded. The 16-bit types do not see the difference.
 #if BK_CUDA
 #define BK_MATH_BY_F64 BK_MATH
 #define BK_MATH_HALF_BY_F64 BK_MATH_HALF
@@ -164,12 +164,14 @@ BK_MATH2(nextafter, nextafter)
             return static_cast<compute_t<T>>(::function(double{x})); \
     }
 #endif
+BK_MATH_HALF_BY_F64(erfc, erfc)
 BK_MATH_HALF_BY_F64(log2, log2)
 BK_MATH_HALF_BY_F64(log10, log10)
 BK_MATH_BY_F64(sin, sin)
 BK_MATH_BY_F64(cos, cos)
 BK_MATH_BY_F64(tan, tan)
 BK_MATH_HALF_BY_F64(asin, asin)
+BK_MATH_HALF_BY_F64(acos, acos)
 BK_MATH_BY_F64(atan, atan)
 BK_MATH_HALF_BY_F64(sinh, sinh)
 BK_MATH_HALF_BY_F64(cosh, cosh)
@@ -245,7 +247,10 @@ BK_HD compute_t<T> exp(compute_t<T> x) {
     if constexpr (kIsHalf<T>) return exp2<T>(x * 1.44269504f);
 #endif
 #if !BK_CUDA
-    return cpu::exp(x);
+    if constexpr (kIsHalf<T>)
+        return cpu::rough_exp<T>(x);
+    else
+        return cpu::exp(x);
 #else
     if constexpr (std::is_same_v<compute_t<T>, double>)
         return ::exp(x);

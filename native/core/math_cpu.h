@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/dtype.h"
 
@@ -12,6 +13,11 @@ namespace bk::math::cpu {
 inline __attribute__((always_inline)) float pick(bool condition, float a, float b) {
     const uint32_t mask = condition ? 0xffffffffu : 0u;
     return bit_cast<float>((bit_cast<uint32_t>(a) & mask) | (bit_cast<uint32_t>(b) & ~mask));
+}
+
+// x within bounds; a NaN stays.
+inline __attribute__((always_inline)) float bounded(float x, float least, float most) {
+    return pick(x > most, most, pick(x < least, least, x));
 }
 
 // 2^n with -126 <= n <= 127.
@@ -23,7 +29,7 @@ inline __attribute__((always_inline)) float power_of_two(int32_t n) {
 // steps, the second of which rounds to a subnormal number or to infinity.
 inline __attribute__((always_inline)) float exp(float x) {
     constexpr float kShift = 0x1.8p23f;  // added, it leaves the nearest integer in the low bits
-    x = pick(x > 89.0f, 89.0f, pick(x < -104.0f, -104.0f, x));
+    x = bounded(x, -104.0f, 89.0f);
     const float shifted = x * 1.44269504f + kShift;
     const float n = shifted - kShift;
     const float r = (x - n * 0x1.62e4p-1f) - n * 1.42860682e-6f;  // ln 2 in two parts, the product by the first is exact
@@ -38,14 +44,31 @@ inline __attribute__((always_inline)) float exp(float x) {
     return ((1.0f + (r + r * r * q)) * power_of_two(half)) * power_of_two(whole - half);
 }
 
+// The same for f16 and bf16, within 2^-17: 2^f for the fraction of x / ln 2. The numbers of f16 are too coarse for subnormal
+// powers of two; 2^-127 is 0 and 2^128 infinity here.
+template <class T>
+inline __attribute__((always_inline)) float rough_exp(float x) {
+    constexpr float kLeast = std::is_same_v<T, f16> ? -127.0f : -152.0f, kMost = std::is_same_v<T, f16> ? 128.0f : 129.0f;
+    constexpr float kShift = 0x1.8p23f + 127;  // added, it leaves the integer and the exponent's bias in the low bits
+    const float t = bounded(x * 1.44269504f, kLeast, kMost);
+    const float shifted = t + kShift;
+    const float f = t - (shifted - kShift);
+    const float power = 1.0f + f * (0.693124175f + f * (0.240240991f + f * (0.0559064262f + f * 0.00958285294f)));
+    const uint32_t exponent = bit_cast<uint32_t>(shifted);
+    if constexpr (std::is_same_v<T, f16>) return power * bit_cast<float>(exponent << 23);
+    const int32_t whole = static_cast<int32_t>(exponent - bit_cast<uint32_t>(kShift));
+    const int32_t half = whole >> 1;
+    return (power * power_of_two(half)) * power_of_two(whole - half);
+}
+
 inline __attribute__((always_inline)) double exp(double x) {
     constexpr double kShift = 0x1.8p52;
-    const auto bounded = [](bool condition, double a, double b) {
+    const auto choose = [](bool condition, double a, double b) {
         const uint64_t mask = condition ? ~uint64_t{0} : uint64_t{0};
         return bit_cast<double>((bit_cast<uint64_t>(a) & mask) | (bit_cast<uint64_t>(b) & ~mask));
     };
     const auto power_of_two = [](double shifted) { return bit_cast<double>((bit_cast<uint64_t>(shifted) + 1023) << 52); };
-    x = bounded(x > 710.0, 710.0, bounded(x < -746.0, -746.0, x));
+    x = choose(x > 710.0, 710.0, choose(x < -746.0, -746.0, x));
     const double n = (x * 1.4426950408889634 + kShift) - kShift;
     const double r = (x - n * 0x1.62e42fefa4p-1) + n * 1.7239444525614835e-13;
     double q = 2.5100472505694996e-08;

@@ -130,6 +130,10 @@ struct CopyFunctor {
     }
 };
 
+// Whether a functor takes one From and gives the same number as a To.
+template <class Fn, class To, class From>
+constexpr bool kIsConversion = false;
+
 template <class C>
 struct ZeroFunctor {
     BK_HD C operator()() const { return C(0); }

@@ -70,23 +70,39 @@ BK_HD void compute_dense(const Fn& fn, int64_t element, int64_t count, const Pac
     }
 }
 
+// The loops know f16 as f32: rows are converted in buffers, by instructions that compilers do not use by themselves.
+template <class T>
+using Buffered = std::conditional_t<std::is_same_v<T, f16>, float, T>;
+
+void widen_row(float* to, const f16* from, int64_t count);
+void narrow_row(f16* to, const float* from, int64_t count);
+
 // A functor and the types of its operands behind plain pointers, outputs first.
 struct DenseLoop {
     void (*run)(const void* fn, int64_t element, int64_t count, char* const* operands);
     const void* fn;
     int outputs;
-    const int* size;  // bytes of an element, by operand
+    const int* size;        // bytes of an element in memory, by operand
+    const bool* converted;  // of f16, which `run` knows as f32
 };
 
 template <class Fn, class... Out, class... In, size_t... O, size_t... I>
 DenseLoop dense_loop(const Fn& fn, const Pack<Out*...>&, const Pack<const In*...>&, std::index_sequence<O...>,
                      std::index_sequence<I...>) {
+    constexpr bool kCopies = std::is_same_v<Fn, CopyFunctor>;
+    constexpr bool kWidens = kIsConversion<Fn, float, f16>, kNarrows = kIsConversion<Fn, f16, float>;
+    constexpr bool kDirect = kCopies || kWidens || kNarrows;
     static constexpr int kSizes[] = {static_cast<int>(sizeof(Out))..., static_cast<int>(sizeof(In))...};
+    static constexpr bool kConverted[] = {(!kDirect && std::is_same_v<Out, f16>)..., (!kDirect && std::is_same_v<In, f16>)...};
     const auto run = [](const void* functor, int64_t element, int64_t count, char* const* operands) {
-        const Pack<Out*...> out = pack(reinterpret_cast<Out*>(operands[O])...);
-        const Pack<const In*...> in = pack(reinterpret_cast<const In*>(operands[sizeof...(Out) + I])...);
-        if constexpr (std::is_same_v<Fn, CopyFunctor>)  // the C library has better stores for long rows
-            memcpy(get<0>(out), get<0>(in), sizeof(*get<0>(out)) * static_cast<size_t>(count));
+        [[maybe_unused]] const auto out = pack(reinterpret_cast<Buffered<Out>*>(operands[O])...);
+        [[maybe_unused]] const auto in = pack(reinterpret_cast<const Buffered<In>*>(operands[sizeof...(Out) + I])...);
+        if constexpr (kCopies)  // the C library has better stores for long rows
+            memcpy(operands[0], operands[1], static_cast<size_t>(kSizes[0] * count));
+        else if constexpr (kWidens)
+            widen_row(get<0>(out), reinterpret_cast<const f16*>(operands[1]), count);
+        else if constexpr (kNarrows)
+            narrow_row(reinterpret_cast<f16*>(operands[0]), get<0>(in), count);
         else
             dispatch_range(
                 [&](int64_t, int64_t) {
@@ -95,7 +111,7 @@ DenseLoop dense_loop(const Fn& fn, const Pack<Out*...>&, const Pack<const In*...
                 },
                 0, count);
     };
-    return {run, &fn, sizeof...(Out), kSizes};
+    return {run, &fn, sizeof...(Out), kSizes, kConverted};
 }
 
 template <class T>

@@ -32,22 +32,32 @@ void scatter_bytes(int size, void* to, const void* from, int64_t step, int64_t c
 void compute_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
                  const int64_t* step) {
     constexpr int kMostOperands = 8, kMostBytes = 16;
-    bool dense = true;
-    for (int k = 0; k < operands; ++k) dense = dense && pointers[k] != nullptr && step[k] == 1;
-    if (dense) return loop.run(loop.fn, element, count, pointers);
+    bool in_place[kMostOperands], all_in_place = true;
+    for (int k = 0; k < operands; ++k) {
+        in_place[k] = pointers[k] != nullptr && step[k] == 1 && !loop.converted[k];
+        all_in_place = all_in_place && in_place[k];
+    }
+    if (all_in_place) return loop.run(loop.fn, element, count, pointers);
     alignas(64) char buffer[kMostOperands][kBuffer * kMostBytes];
+    alignas(64) char halves[kBuffer * sizeof(f16)];  // on their way between a strided row and a buffer
     for (int64_t first = 0; first < count; first += kBuffer) {
         const int64_t n = count - first < kBuffer ? count - first : kBuffer;
-        char* now[kMostOperands];
+        char *start[kMostOperands], *now[kMostOperands];
         for (int k = 0; k < operands; ++k) {
-            char* const start = pointers[k] == nullptr ? nullptr : pointers[k] + first * step[k] * loop.size[k];
-            now[k] = start != nullptr && step[k] == 1 ? start : &buffer[k][0];
-            if (k >= loop.outputs && step[k] != 1) gather_bytes(loop.size[k], now[k], start, step[k], n);
+            start[k] = pointers[k] == nullptr ? nullptr : pointers[k] + first * step[k] * loop.size[k];
+            now[k] = in_place[k] ? start[k] : &buffer[k][0];
+            if (k < loop.outputs || in_place[k]) continue;
+            char* const row = !loop.converted[k] ? now[k] : step[k] == 1 ? start[k] : halves;
+            if (step[k] != 1) gather_bytes(loop.size[k], row, start[k], step[k], n);
+            if (loop.converted[k]) widen_row(reinterpret_cast<float*>(now[k]), reinterpret_cast<const f16*>(row), n);
         }
         loop.run(loop.fn, element + first, n, now);
-        for (int k = 0; k < loop.outputs; ++k)
-            if (pointers[k] != nullptr && step[k] != 1)
-                scatter_bytes(loop.size[k], pointers[k] + first * step[k] * loop.size[k], now[k], step[k], n);
+        for (int k = 0; k < loop.outputs; ++k) {
+            if (start[k] == nullptr || in_place[k]) continue;
+            char* const row = !loop.converted[k] ? now[k] : step[k] == 1 ? start[k] : halves;
+            if (loop.converted[k]) narrow_row(reinterpret_cast<f16*>(row), reinterpret_cast<const float*>(now[k]), n);
+            if (step[k] != 1) scatter_bytes(loop.size[k], start[k], row, step[k], n);
+        }
     }
 }
 

@@ -245,7 +245,8 @@ struct GeluTanhBackward {
         const bool negative = x < C(0);
         const Pair<T> e = d.e.value;
         const Pair<T> one = carried_sum<T>(single<T>(C(1)), e);
-        const Pair<T> zv = product<T>(single<T>(d.z), kPaired<T> ? d.slope : single<T>(d.slope.high + d.slope.low));
+        const Pair<T> zv =
+            product<T>(single<T>(d.z), {kPaired<T> ? d.slope.high : d.slope.high + d.slope.low, d.slope.low});
         Pair<T> difference = single<T>((one.high - zv.high) + (one.low - zv.low));
         if constexpr (std::is_same_v<T, float>)
             difference = single<T>(math::fma(-d.z, d.slope.high, one.high) + math::fma(-d.z, d.slope.low, one.low));
@@ -416,21 +417,16 @@ struct TanhFit {
     }
 };
 
-// In f32 tanh(z) is z - z s for z <= 1 and else 1 - s.
-struct TanhRest {
-    bool small;
-    float s;
-
-    static BK_HD TanhRest of(float z) {
-        const float square = math::product(z, z);
-        const float p = polynomial(square, 0.333333331571, -0.133333106906, 0.0539634202421, -0.0218295812436, 0.00869793899743,
-                                   -0.00320693607402, 0.000923596527811, -0.000142820330396);
-        const float series = math::fma(square, p, math::fma(z, z, -square) * p);
-        const auto e = scaled_exp<float>(-2.0f * z);
-        const float fraction = over_one_plus<float>(Pair<float>{2.0f * e.value.high, 0.0f}, e.value) * e.scale;
-        return TanhRest{z < 1.0f, math::select(z < 1.0f, series, fraction)};
-    }
-};
+// In f32 tanh(z) is z - z s for z < 1 and else 1 - s; this is s.
+BK_HD float tanh_rest(float z) {
+    const float square = math::product(z, z);
+    const float p = polynomial(square, 0.333333331571, -0.133333106906, 0.0539634202421, -0.0218295812436, 0.00869793899743,
+                               -0.00320693607402, 0.000923596527811, -0.000142820330396);
+    const float series = math::fma(square, p, math::fma(z, z, -square) * p);
+    const auto e = scaled_exp<float>(-2.0f * z);
+    const float fraction = over_one_plus<float>(Pair<float>{2.0f * e.value.high, 0.0f}, e.value) * e.scale;
+    return math::select(z < 1.0f, series, fraction);
+}
 
 // x - tanh(x); beyond |x| = 1 it is (|x| - 1) + 2 e / (1 + e) with e = exp(-2 |x|).
 template <class T>
@@ -439,8 +435,8 @@ struct Tanhshrink {
     BK_HD C operator()(C x) const {
         const C z = math::fabs<T>(x);
         if constexpr (std::is_same_v<T, float>) {
-            const auto rest = TanhRest::of(z);
-            return math::copysign<T>(math::select(rest.small, z * rest.s, (z - C(1)) + rest.s), x);
+            const float rest = tanh_rest(z);
+            return math::copysign<T>(math::select(z < 1.0f, z * rest, (z - 1.0f) + rest), x);
         }
         const bool small = z < C(1);
         const auto fit = TanhFit<T>::of(z);
@@ -459,9 +455,8 @@ struct TanhshrinkBackward {
     BK_HD C operator()(C dy, C x) const {
         const C z = math::fabs<T>(x);
         if constexpr (std::is_same_v<T, float>) {
-            const auto rest = TanhRest::of(z);
-            const C whole = math::select(rest.small, z, C(1));
-            const C tanh = math::fma(-whole, rest.s, whole);
+            const float whole = math::select(z < 1.0f, z, 1.0f);
+            const float tanh = math::fma(-whole, tanh_rest(z), whole);
             return tanh * dy * tanh;
         }
         const bool small = z < C(1);

@@ -193,7 +193,10 @@ BK_HD compute_t<T> carried_quotient(Pair<T> n, Pair<T> d) {
 template <class T>
 BK_HD compute_t<T> over_one_plus(Pair<T> n, Pair<T> e) {
     using C = compute_t<T>;
-    return carried_quotient<T>(n, carried_sum<T>(single<T>(C(1)), e));
+    if constexpr (math::kDivisionIsCheap && !kPaired<T>)
+        return n.high / (C(1) + e.high);
+    else
+        return carried_quotient<T>(n, carried_sum<T>(single<T>(C(1)), e));
 }
 
 // 2^n for an integer n for which that is normal.

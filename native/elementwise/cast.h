@@ -16,6 +16,9 @@ struct CastFunctor {
     BK_HD auto operator()(compute_t<T> x) const { return convert<U>(x); }
 };
 
+template <class T, class U>
+constexpr bool kIsConversion<CastFunctor<T, U>, U, T> = true;
+
 // The types of the loop that casts T to U: casts between integers that do the same to the bits are one loop, and a cast
 // of a type to itself copies bits, NaN's too. (A bool becomes 0 or 1.)
 template <class T, class U, class = void>

@@ -22,130 +22,30 @@ from tools.bench.pointwise_peers import evaluate, peers_of
 _ALLOWED = {"f64": 2.0**-40, "f32": 2.0**-20, "f16": 2.0**-7, "bf16": 2.0**-4}
 FLOATS = ("f32", "f16", "bf16")
 
-NORMAL = [
-    "neg",
-    "abs",
-    "sign",
-    "reciprocal",
-    "square",
-    "cube",
-    "cbrt",
-    "exp",
-    "exp2",
-    "expm1",
-    "sin",
-    "cos",
-    "tan",
-    "atan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "asinh",
-    "floor",
-    "ceil",
-    "round",
-    "trunc",
-    "frac",
-    "erf",
-    "erfc",
-    "relu",
-    "relu_propagating",
-    "gelu",
-    "gelu_tanh",
-    "silu",
-    "mish",
-    "sigmoid",
-    "softplus",
-    "softsign",
-    "tanhshrink",
-    "relu6",
-    "hardswish",
-    "hardsigmoid",
-    "hardtanh",
-    "selu",
-    "leaky_relu",
-    "hardshrink",
-    "softshrink",
-    "step",
-]
-POSITIVE = ["sqrt", "rsqrt", "log", "log2", "log10", "log1p", "lgamma", "digamma"]
-UNIT = ["asin", "acos", "atanh", "erfinv"]
+NORMAL = """
+    neg abs sign reciprocal square cube cbrt exp exp2 expm1 sin cos tan atan sinh cosh tanh asinh floor ceil
+    round trunc frac erf erfc relu relu_propagating gelu gelu_tanh silu mish sigmoid softplus softsign
+    tanhshrink relu6 hardswish hardsigmoid hardtanh selu leaky_relu hardshrink softshrink step
+""".split()
+POSITIVE = "sqrt rsqrt log log2 log10 log1p lgamma digamma".split()
+UNIT = "asin acos atanh erfinv".split()
 UNARY = dict.fromkeys(NORMAL, "n") | dict.fromkeys(POSITIVE, "p") | dict.fromkeys(UNIT, "u")
 UNARY |= {"acosh": "o", "logit": "q"}
-BINARY = [
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "pow",
-    "atan2",
-    "hypot",
-    "copysign",
-    "nextafter",
-    "fmin",
-    "fmax",
-    "maximum",
-    "minimum",
-    "floor_divide",
-    "mod",
-    "remainder",
-]
-BINARY_BACKWARD = [
-    "mul",
-    "div",
-    "pow",
-    "atan2",
-    "hypot",
-    "copysign",
-    "fmin",
-    "fmax",
-    "maximum",
-    "minimum",
-    "mod",
-    "remainder",
-]
+BINARY = """
+    add sub mul div pow atan2 hypot copysign nextafter fmin fmax maximum minimum floor_divide mod remainder
+""".split()
+BINARY_BACKWARD = "mul div pow atan2 hypot copysign fmin fmax maximum minimum mod remainder".split()
 GATED = ["glu", "reglu", "swiglu", "geglu"]
 _CAST_NAMES = """
     f32 bf16, bf16 f32, f32 f16, f16 f32, f32 f64, f64 f32, f32 i32, i32 f32, i64 f32, f32 i8, u8 f32, f32 u8,
     bf16 fp8e4m3, fp8e4m3 bf16, f32 bool, f16 bf16, i64 i32, f32 s4, u4 f32
 """
 CASTS = [tuple(pair.split()) for pair in _CAST_NAMES.split(",")]
-ON_CPU_FORWARD = [
-    "relu",
-    "gelu",
-    "gelu_tanh",
-    "silu",
-    "mish",
-    "sigmoid",
-    "softplus",
-    "softsign",
-    "tanhshrink",
-    "relu6",
-    "hardswish",
-    "hardsigmoid",
-    "hardtanh",
-    "selu",
-    "leaky_relu",
-    "hardshrink",
-    "softshrink",
-    "exp",
-    "log",
-    "tanh",
-    "erf",
-]
-ON_CPU_BACKWARD = [
-    "gelu",
-    "gelu_tanh",
-    "silu",
-    "mish",
-    "sigmoid",
-    "tanh",
-    "softplus",
-    "hardswish",
-    "hardsigmoid",
-    "hardtanh",
-    "leaky_relu",
-]
+ON_CPU_FORWARD = """
+    relu gelu gelu_tanh silu mish sigmoid softplus softsign tanhshrink relu6 hardswish hardsigmoid hardtanh selu
+    leaky_relu hardshrink softshrink exp log tanh erf
+""".split()
+ON_CPU_BACKWARD = "gelu gelu_tanh silu mish sigmoid tanh softplus hardswish hardsigmoid hardtanh leaky_relu".split()
 
 
 @dataclasses.dataclass(frozen=True)

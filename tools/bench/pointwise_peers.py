@@ -30,20 +30,9 @@ _FORWARD: dict[str, Callable[..., Any]] = {
     "where": lambda t, F, c, a, b: t.where(c != 0, a, b),
     "affine": lambda t, F, x: x * 1.5 - 0.25,
 }
-_FUNCTIONAL = [
-    "silu",
-    "mish",
-    "softsign",
-    "tanhshrink",
-    "relu6",
-    "hardswish",
-    "hardsigmoid",
-    "hardtanh",
-    "selu",
-    "leaky_relu",
-    "hardshrink",
-    "softshrink",
-]
+_FUNCTIONAL = """
+    silu mish softsign tanhshrink relu6 hardswish hardsigmoid hardtanh selu leaky_relu hardshrink softshrink
+""".split()
 # gradients from the output, or that autograd would take several kernels for
 _BACKWARD: dict[str, Callable[..., Any]] = {
     "exp": lambda t, dy, y: dy * y,

@@ -45,7 +45,7 @@ def expected_gradients(problem, partials):
             else:
                 size = np.where(beyond | (np.asarray(count) > 0), size, 0)
                 count = np.where(beyond, 1, count)
-        expected[name] = Expected(value, count, size)
+        expected[name] = Expected(value, count, size, op=f"{problem.function}_backward")
     return expected
 
 
