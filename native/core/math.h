@@ -62,8 +62,6 @@ constexpr bool kIsHalf = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
 // Whether f64 arithmetic costs about twice that of f32 only, so that functions of f32 may be computed in f64.
 constexpr bool kDoubleIsCheap = !BK_CUDA;
-// Whether a division in f32 costs about as much as two multiplications.
-constexpr bool kDivisionIsCheap = !BK_CUDA;
 
 // b where the condition is false, else a; never a branch on the CPU.
 template <class C>
@@ -142,14 +140,14 @@ BK_MATH(ceil, ceil)
 BK_MATH(trunc, trunc)
 BK_MATH(rint, rint)
 BK_MATH(fabs, fabs)
-BK_MATH2(pow, pow)
 BK_MATH2(atan2, atan2)
 BK_MATH2(hypot, hypot)
 BK_MATH2(fmod, fmod)
 BK_MATH2(copysign, copysign)
 BK_MATH2(nextafter, nextafter)
 
-// Where f32 of libmvec, or of glibc on machines that libmvec does not serve, is off by more than 2 ulp: f64, rounded. The 16-bit types do not see the difference.
+// Where f32 of libmvec, or of glibc on machines that libmvec does not serve, is off by more than 2 ulp: f64, rounded. The
+// 16-bit types do not see the difference.
 #if BK_CUDA
 #define BK_MATH_BY_F64 BK_MATH
 #define BK_MATH_HALF_BY_F64 BK_MATH_HALF
@@ -236,6 +234,9 @@ BK_HD compute_t<T> exp2(compute_t<T> x) {
             return y;
         }
 #endif
+#if !BK_CUDA
+        if constexpr (kIsHalf<T>) return cpu::rough_exp2<T>(x);
+#endif
         return ::exp2f(x);
     }
 }
@@ -248,7 +249,7 @@ BK_HD compute_t<T> exp(compute_t<T> x) {
 #endif
 #if !BK_CUDA
     if constexpr (kIsHalf<T>)
-        return cpu::rough_exp<T>(x);
+        return cpu::rough_exp2<T>(x * 1.44269504f);
     else
         return cpu::exp(x);
 #else

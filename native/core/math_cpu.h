@@ -44,13 +44,13 @@ inline __attribute__((always_inline)) float exp(float x) {
     return ((1.0f + (r + r * r * q)) * power_of_two(half)) * power_of_two(whole - half);
 }
 
-// The same for f16 and bf16, within 2^-17: 2^f for the fraction of x / ln 2. The numbers of f16 are too coarse for subnormal
-// powers of two; 2^-127 is 0 and 2^128 infinity here.
+// 2^x for f16 and bf16, within 2^-18: a minimax polynomial for the fraction of x. The numbers of f16 are too coarse for
+// subnormal powers of two; 2^-127 is 0 and 2^128 infinity here.
 template <class T>
-inline __attribute__((always_inline)) float rough_exp(float x) {
+inline __attribute__((always_inline)) float rough_exp2(float x) {
     constexpr float kLeast = std::is_same_v<T, f16> ? -127.0f : -152.0f, kMost = std::is_same_v<T, f16> ? 128.0f : 129.0f;
     constexpr float kShift = 0x1.8p23f + 127;  // added, it leaves the integer and the exponent's bias in the low bits
-    const float t = bounded(x * 1.44269504f, kLeast, kMost);
+    const float t = bounded(x, kLeast, kMost);
     const float shifted = t + kShift;
     const float f = t - (shifted - kShift);
     const float power = 1.0f + f * (0.693124175f + f * (0.240240991f + f * (0.0559064262f + f * 0.00958285294f)));

@@ -123,6 +123,18 @@ bool all_aligned(const Pack<T*...>& pointers, int lanes, std::index_sequence<I..
     return (is_aligned(get<I>(pointers), sizeof(T) * lanes) && ...);
 }
 
+// A functor with the parameters that it has by default, which are constants of the compiled loop.
+template <class Fn>
+struct WithDefaults {
+    template <class... C>
+    BK_HD auto operator()(C... x) const {
+        return Fn{}(x...);
+    }
+};
+
+template <class Fn>
+using Plain = std::conditional_t<std::is_empty_v<Fn>, Fn, WithDefaults<Fn>>;
+
 struct CopyFunctor {
     template <class C>
     BK_HD C operator()(C x) const {

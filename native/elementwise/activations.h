@@ -9,13 +9,14 @@
 
 #include "core/dtype.h"
 #include "core/math.h"
+#include "core/pointwise.h"
 #include "elementwise/approximation.h"
 #include "elementwise/normal_distribution.h"
 
 namespace bk::op {
 
 // e = e^-z with z = |x|, or a bound beyond which e^-z is 0, so that z e^-z has its limit.
-template <class T>
+template <class T, bool kIsLifted = false>
 struct Decay {
     using C = compute_t<T>;
     C z;
@@ -23,14 +24,24 @@ struct Decay {
 
     static BK_HD Decay of(C x) {
         const C z = math::min(C(-kLeastExponent<T>), math::fabs<T>(x));
-        return Decay{z, bounded_exp<T>(-z)};
+        return Decay{z, kIsLifted ? lifted_exp<T>(-z) : bounded_exp<T>(-z)};
     }
 };
 
 // 1 / (1 + e) or, for a negative argument, e / (1 + e), but for the scale.
 template <class T>
+BK_HD compute_t<T> logistic(bool negative, Pair<T> value, Pair<T> e) {
+    return over_one_plus<T>(select<T>(negative, value, single<T>(compute_t<T>(1))), e);
+}
+
+template <class T>
 BK_HD compute_t<T> logistic(bool negative, Pair<T> e) {
-    return over_one_plus<T>(select<T>(negative, e, single<T>(compute_t<T>(1))), e);
+    return logistic<T>(negative, e, e);
+}
+
+template <class T>
+BK_HD compute_t<T> lifted_logistic(bool negative, Pair<T> value) {
+    return logistic<T>(negative, value, unlifted<T>(value));
 }
 
 template <class T>
@@ -42,8 +53,8 @@ template <class T>
 struct Sigmoid {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
-        const ScaledExp<T> e = scaled_exp<T>(-math::fabs<T>(x));
-        return logistic<T>(x < C(0), e.value) * scale_if<T>(x < C(0), e.scale);
+        const ScaledExp<T> e = scaled_exp<T, kLifted>(-math::fabs<T>(x));
+        return lifted_logistic<T>(x < C(0), e.value) * scale_if<T>(x < C(0), e.scale);
     }
 };
 
@@ -58,9 +69,9 @@ template <class T>
 struct Silu {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
-        const auto d = Decay<T>::of(x);
+        const auto d = Decay<T, kLifted>::of(x);
         const bool negative = x < C(0);
-        return math::select(negative, -d.z, x) * logistic<T>(negative, d.e.value) * scale_if<T>(negative, d.e.scale);
+        return math::select(negative, -d.z, x) * lifted_logistic<T>(negative, d.e.value) * scale_if<T>(negative, d.e.scale);
     }
 };
 
@@ -69,7 +80,7 @@ template <class T>
 BK_HD compute_t<T> silu_slope(bool negative, const Decay<T>& d) {
     using C = compute_t<T>;
     const Pair<T> e = d.e.value;
-    const Pair<T> one = carried_sum<T>(single<T>(C(1)), e);
+    const Pair<T> one = one_plus<T>(e);
     Pair<T> difference = single<T>((one.high - d.z) + one.low);
     if constexpr (std::is_same_v<T, float>) difference = single<T>((C(1) - d.z) + e.high);
     if constexpr (!std::is_same_v<T, bf16>) {
@@ -180,7 +191,7 @@ struct MishBackward {
 };
 
 // gelu_tanh(x) = x sigmoid(v(x)), v = c1 x + c3 x^3, c1 = 2 sqrt(2 / pi), c3 = 0.044715 c1; here z = |x| and e^-v(z).
-template <class T>
+template <class T, bool kIsLifted = false>
 struct TanhDecay {
     using C = compute_t<T>;
     C z;
@@ -209,7 +220,8 @@ struct TanhDecay {
             // v' = p + 2 c3 z^2
             const C slope = math::fma(C(2) * c3.high, square, p);
             const C slope_rest = math::fma(C(2) * c3.high, square, p - slope) + math::fma(C(2), low - a_rest, p_rest);
-            return TanhDecay{z, bounded_exp<T>(-v, -v_rest), {slope, slope_rest}};
+            const auto e = kIsLifted ? lifted_exp<T>(-v, -v_rest) : bounded_exp<T>(-v, -v_rest);
+            return TanhDecay{z, e, {slope, slope_rest}};
         } else {
             // v in two parts: c3 z^2 = m, c1 + m = p, z p = v, each with its rounding error.
             const C m = math::product(c3.high, square);
@@ -230,9 +242,9 @@ template <class T>
 struct GeluTanh {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
-        const auto d = TanhDecay<T>::of(x);
+        const auto d = TanhDecay<T, kLifted>::of(x);
         const bool negative = x < C(0);
-        return math::select(negative, -d.z, x) * logistic<T>(negative, d.e.value) * scale_if<T>(negative, d.e.scale);
+        return math::select(negative, -d.z, x) * lifted_logistic<T>(negative, d.e.value) * scale_if<T>(negative, d.e.scale);
     }
 };
 
@@ -244,9 +256,8 @@ struct GeluTanhBackward {
         const auto d = TanhDecay<T>::of(x);
         const bool negative = x < C(0);
         const Pair<T> e = d.e.value;
-        const Pair<T> one = carried_sum<T>(single<T>(C(1)), e);
-        const Pair<T> zv =
-            product<T>(single<T>(d.z), {kPaired<T> ? d.slope.high : d.slope.high + d.slope.low, d.slope.low});
+        const Pair<T> one = one_plus<T>(e);
+        const Pair<T> zv = product<T>(single<T>(d.z), {kPaired<T> ? d.slope.high : d.slope.high + d.slope.low, d.slope.low});
         Pair<T> difference = single<T>((one.high - zv.high) + (one.low - zv.low));
         if constexpr (std::is_same_v<T, float>)
             difference = single<T>(math::fma(-d.z, d.slope.high, one.high) + math::fma(-d.z, d.slope.low, one.low));
@@ -315,7 +326,7 @@ struct LogitBackward {
 };
 
 // e^-|p0 x|, with what the rounding of the product left out.
-template <class T>
+template <class T, bool kIsLifted = false>
 struct ProductDecay {
     using C = compute_t<T>;
     C product;
@@ -328,7 +339,8 @@ struct ProductDecay {
         } else {
             const C rest = math::select(math::fabs<T>(product) < C(2000), math::fma(p0, x, -product), C(0));
             const C least = math::max(C(kLeastExponent<T>), -math::fabs<T>(product));
-            return ProductDecay{product, bounded_exp<T>(least, math::select(product < C(0), rest, -rest))};
+            const C part = math::select(product < C(0), rest, -rest);
+            return ProductDecay{product, kIsLifted ? lifted_exp<T>(least, part) : bounded_exp<T>(least, part)};
         }
     }
 };
@@ -339,10 +351,15 @@ struct Softplus {
     using C = compute_t<T>;
     C p0 = C(1);
     C p1 = C(INFINITY);
+    // 1 / p0 and in f32 the scale of lifted_exp, in an order in which no product leaves the range before its time.
+    static constexpr C kScale = std::is_same_v<T, float> ? C(0x1p-64) : C(1);
     C inverse = C(1) / p0;
+    C first = math::fabs<T>(inverse) < C(1) ? inverse : inverse * kScale;
+    C second = math::fabs<T>(inverse) < C(1) ? kScale : C(1);
     BK_HD C operator()(C x) const {
-        const auto d = ProductDecay<T>::of(p0, x);
-        const C log = log1p_of_fraction<T>(d.e.value) * inverse * d.e.scale;
+        const auto d = ProductDecay<T, kLifted>::of(p0, x);
+        C log = log1p_of_fraction<T>(d.e.value, unlifted<T>(d.e.value)) * first * second;
+        if constexpr (std::is_same_v<T, double>) log *= d.e.scale;
         const C y = math::select(d.product > C(0), x + log, log);
         return math::select(d.product > p1, x, y);
     }
@@ -359,6 +376,26 @@ struct SoftplusBackward {
         const bool negative = d.product < C(0);
         const C dx = logistic<T>(negative, d.e.value) * dy * scale_if<T>(negative, d.e.scale);
         return math::select(d.product > p1, dy, dx);
+    }
+};
+
+// Both of p0 = 1, where the product is exact.
+template <class T>
+struct SoftplusOfOne {
+    using C = compute_t<T>;
+    BK_HD C operator()(C x) const {
+        const ScaledExp<T> e = scaled_exp<T, kLifted>(-math::fabs<T>(x));
+        const C log = log1p_of_fraction<T>(e.value, unlifted<T>(e.value)) * e.scale;
+        return math::select(x > C(0), x + log, log);
+    }
+};
+
+template <class T>
+struct SoftplusOfOneBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x) const {
+        const ScaledExp<T> e = scaled_exp<T>(-math::fabs<T>(x));
+        return logistic<T>(x < C(0), e.value) * dy * scale_if<T>(x < C(0), e.scale);
     }
 };
 
@@ -423,8 +460,8 @@ BK_HD float tanh_rest(float z) {
     const float p = polynomial(square, 0.333333331571, -0.133333106906, 0.0539634202421, -0.0218295812436, 0.00869793899743,
                                -0.00320693607402, 0.000923596527811, -0.000142820330396);
     const float series = math::fma(square, p, math::fma(z, z, -square) * p);
-    const auto e = scaled_exp<float>(-2.0f * z);
-    const float fraction = over_one_plus<float>(Pair<float>{2.0f * e.value.high, 0.0f}, e.value) * e.scale;
+    const float power = shifted_power<float>(kLog2E<float>, 0x1.8p23f + 127, 1, math::max(-80.0f, -2.0f * z)).value.high;
+    const float fraction = over_one_plus<float>(single<float>(2.0f * power), single<float>(power));
     return math::select(z < 1.0f, series, fraction);
 }
 
@@ -527,3 +564,13 @@ struct EluBackward {
 };
 
 }  // namespace bk::op
+
+namespace bk {
+
+template <class T>
+struct WithDefaults<op::Softplus<T>> : op::SoftplusOfOne<T> {};
+
+template <class T>
+struct WithDefaults<op::SoftplusBackward<T>> : op::SoftplusOfOneBackward<T> {};
+
+}  // namespace bk

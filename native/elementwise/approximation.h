@@ -151,6 +151,18 @@ BK_HD Pair<T> carried_sum(Pair<T> a, Pair<T> b) {
         return Pair<T>{high, (b.high - (high - a.high)) + (a.low + b.low)};
 }
 
+// 1 + e for e in [0, 1], likewise.
+template <class T>
+BK_HD Pair<T> one_plus(Pair<T> e) {
+    using C = compute_t<T>;
+    if constexpr (std::is_same_v<T, float>) {
+        const C high = C(1) + e.high;
+        return Pair<T>{high, e.high - (high - C(1))};
+    } else {
+        return carried_sum<T>(single<T>(C(1)), e);
+    }
+}
+
 template <class T>
 BK_HD Pair<T> carried_product(compute_t<T> a, compute_t<T> b) {
     const compute_t<T> high = math::product(a, b);
@@ -192,11 +204,7 @@ BK_HD compute_t<T> carried_quotient(Pair<T> n, Pair<T> d) {
 // n / (1 + e) for e in [0, 1].
 template <class T>
 BK_HD compute_t<T> over_one_plus(Pair<T> n, Pair<T> e) {
-    using C = compute_t<T>;
-    if constexpr (math::kDivisionIsCheap && !kPaired<T>)
-        return n.high / (C(1) + e.high);
-    else
-        return carried_quotient<T>(n, carried_sum<T>(single<T>(C(1)), e));
+    return carried_quotient<T>(n, one_plus<T>(e));
 }
 
 // 2^n for an integer n for which that is normal.
@@ -262,37 +270,51 @@ BK_HD Pair<T> carried_times_exp(Pair<T> a, const ScaledExp<T>& e) {
         return product<T>(a, e.value);
 }
 
-// 2^(k (x + rest)) in f32, for an exponent from -189.5 to 0. Below 2^-100 the value is 2^64 times that, below 2^-188.5 the
-// scale is 0.
-template <class T>
-BK_HD ScaledExp<T> scaled_power(Pair<T> k, float x, float rest) {
-    const float size = math::fabs<float>(x * k.high);
-    const bool deep = size > 100.0f;
+// 2^(k (x + rest)) 2^(shift - 0x1.8p23 - 127) in f32, which must be normal; `rest` may be left out.
+template <class T, class... Rest>
+BK_HD ScaledExp<T> shifted_power(Pair<T> k, float shift, float scale, float x, Rest... rest) {
     // Added, the shift leaves the nearest integer, and with the exponent's bias in the low bits.
-    const float shift = math::select(deep, 0x1.8p23f + (127 + 64), 0x1.8p23f + 127);
     const float shifted = math::fma(x, k.high, shift);
-    const float whole = math::fma(x, k.high, shift - shifted);
-    const float fraction = math::fma(rest, k.high, math::fma(x, k.low, whole));
+    float fraction = math::fma(x, k.low, math::fma(x, k.high, shift - shifted));
+    ((fraction = math::fma(rest, k.high, fraction)), ...);
     const float series = polynomial(fraction, 0.693147205587, 0.240226468516, 0.055503289532, 0.00961849423903,
                                     0.00133998806567, 0.000153442756824);
     const float power = bit_cast<float>(bit_cast<uint32_t>(shifted) << 23);
-    const float scale = math::select(deep, math::select(size > 188.5f, 0.0f, 0x1p-64f), 1.0f);
     return ScaledExp<T>{single<T>(math::fma(fraction, series, 1.0f) * power), scale, power, fraction * series};
+}
+
+// 2^(k (x + rest)) for an exponent from -189.5 to 0: below 2^-100 the value is 2^64 times that, below 2^-188.5 the scale is 0.
+template <class T, class... Rest>
+BK_HD ScaledExp<T> scaled_power(Pair<T> k, float x, Rest... rest) {
+    const float size = math::fabs<float>(x * k.high);
+    const bool deep = size > 100.0f;
+    const float shift = math::select(deep, 0x1.8p23f + (127 + 64), 0x1.8p23f + 127);
+    const float scale = math::select(deep, math::select(size > 188.5f, 0.0f, 0x1p-64f), 1.0f);
+    return shifted_power<T>(k, shift, scale, x, rest...);
+}
+
+// The same with a value that is always 2^64 times the power.
+template <class T, class... Rest>
+BK_HD ScaledExp<T> lifted_power(Pair<T> k, float x, Rest... rest) {
+    return shifted_power<T>(k, 0x1.8p23f + (127 + 64), 0x1p-64f, x, rest...);
 }
 
 // Below this, e^x is beyond the subnormal numbers, even times some thousands.
 template <class T>
 constexpr double kLeastExponent = std::is_same_v<T, double> ? -1200 : -131;
 
+template <class T>
+constexpr Pair<T> kLog2E = constant<T>(1.4426950408889634, 2.0355273740931033e-17);
+
 // e^(x + rest) for kLeastExponent <= x <= 0; 0 below any subnormal number. The 16-bit types' numbers are coarser than the
 // subnormal numbers of f32: no scale.
-template <class T>
-BK_HD ScaledExp<T> bounded_exp(compute_t<T> x, compute_t<T> rest = 0) {
+template <class T, class... Rest>
+BK_HD ScaledExp<T> bounded_exp(compute_t<T> x, Rest... rest) {
     using C = compute_t<T>;
     if constexpr (math::kIsHalf<T>) {
         return ScaledExp<T>{single<T>(math::exp<T>(x)), C(1)};
     } else if constexpr (std::is_same_v<C, float>) {
-        return scaled_power<T>(constant<T>(1.4426950408889634, 2.0355273740931033e-17), x, rest);
+        return scaled_power<T>(kLog2E<T>, x, rest...);
     } else {
         constexpr C kLeast = std::is_same_v<C, double> ? -1060 : -131;
         constexpr C kDeep = std::is_same_v<C, double> ? -512 : -64;
@@ -300,19 +322,38 @@ BK_HD ScaledExp<T> bounded_exp(compute_t<T> x, compute_t<T> rest = 0) {
         const C n = math::max(kDeep, e.n);
         const C power = power_of_two(n);
         Pair<T> value = sum<T>(single<T>(C(1)), single<T>(e.t));
-        value.low = math::fma(value.high, rest, value.low);
+        ((value.low = math::fma(value.high, rest, value.low)), ...);
         const C scale = power_of_two(e.n - n);
         return ScaledExp<T>{{value.high * power, value.low * power}, math::select(x < kLeast, C(0), scale)};
     }
 }
 
-// The same for any x <= 0.
-template <class T>
-BK_HD ScaledExp<T> scaled_exp(compute_t<T> x) {
-    if constexpr (math::kIsHalf<T>)
-        return bounded_exp<T>(x);
+// The same, in f32 with a value that is always 2^64 e^x: cheaper, for results that stay below 2^64.
+template <class T, class... Rest>
+BK_HD ScaledExp<T> lifted_exp(compute_t<T> x, Rest... rest) {
+    if constexpr (std::is_same_v<T, float>)
+        return lifted_power<T>(kLog2E<T>, x, rest...);
     else
-        return bounded_exp<T>(math::max(compute_t<T>(kLeastExponent<T>), x));
+        return bounded_exp<T>(x, rest...);
+}
+
+// e^x of a value of lifted_exp, to be added to 1.
+template <class T>
+BK_HD Pair<T> unlifted(Pair<T> value) {
+    if constexpr (std::is_same_v<T, float>)
+        return single<T>(value.high * 0x1p-64f);
+    else
+        return value;
+}
+
+// Either, for any x <= 0.
+constexpr bool kLifted = true;
+
+template <class T, bool kIsLifted = false>
+BK_HD ScaledExp<T> scaled_exp(compute_t<T> x) {
+    using C = compute_t<T>;
+    const C bounded = math::kIsHalf<T> ? x : -math::min(C(-kLeastExponent<T>), -x);
+    return kIsLifted ? lifted_exp<T>(bounded) : bounded_exp<T>(bounded);
 }
 
 // e^x - 1 for x <= 0.
@@ -343,16 +384,17 @@ BK_HD compute_t<T> artanh_series(compute_t<T> z) {
                               0.08340150545666796170, 0.1701848803512172547);
 }
 
-// ln(1 + e) for e in [0, 1]; in f64 2 artanh(s) with s = e / (2 + e), so arranged that e is added last, as 2 s = e - s e.
+// ln(1 + e) for e in [0, 1], `value` being e but for a scale that the result has too; in f64 2 artanh(s) with s = e / (2 + e),
+// so arranged that e is added last, as 2 s = e - s e.
 template <class T>
-BK_HD compute_t<T> log1p_of_fraction(Pair<T> e) {
+BK_HD compute_t<T> log1p_of_fraction(Pair<T> value, Pair<T> e) {
     using C = compute_t<T>;
     if constexpr (math::kIsHalf<T>) {
-        return e.high * polynomial(e.high, 0.999999806, -0.499974048, 0.332754700, -0.244954150, 0.177451323, -0.107680442,
-                                   0.0440888981, -0.00853904224);
+        return value.high * polynomial(e.high, 0.999999806, -0.499974048, 0.332754700, -0.244954150, 0.177451323, -0.107680442,
+                                       0.0440888981, -0.00853904224);
     } else if constexpr (std::is_same_v<T, float>) {
-        return e.high * polynomial(e.high, 1, -0.499999007042, 0.333299215774, -0.249537520093, 0.196741254134, -0.153006947407,
-                                   0.105958171254, -0.0568859177876, 0.0198139600524, -0.00323602673222);
+        return value.high * polynomial(e.high, 1, -0.499999007042, 0.333299215774, -0.249537520093, 0.196741254134,
+                                       -0.153006947407, 0.105958171254, -0.0568859177876, 0.0198139600524, -0.00323602673222);
     } else {
         const C s = quotient<T>(e, single<T>(C(2) + e.high));
         const C half_square = C(0.5) * e.high * e.high;

@@ -26,7 +26,7 @@ struct GluBackward {
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
         const ScaledExp<T> e = scaled_exp<T>(-math::fabs<T>(b));
         const bool negative = b < C(0);
-        const C slope = carried_quotient<T>(e.value, carried_square<T>(carried_sum<T>(single<T>(C(1)), e.value)));
+        const C slope = carried_quotient<T>(e.value, carried_square<T>(one_plus<T>(e.value)));
         return pack(logistic<T>(negative, e.value) * dy * scale_if<T>(negative, e.scale), slope * a * dy * e.scale);
     }
 };

@@ -100,13 +100,16 @@ struct NormalTail {
         }
     }
 
-    // exp(-z^2 / 2), with what the rounding of z^2 left out where z^2 is not exact.
+    // exp(-z^2 / 2), with what the rounding of z^2 left out where z^2 is not exact; as scaled_power or lifted_power.
+    template <bool kIsLifted = false>
     BK_HD ScaledExp<T> density() const {
         const C square = math::product(z, z);
+        constexpr Pair<T> k = constant<T>(-0.7213475204444817, -1.0177636870465517e-17);  // -log2(e) / 2
         if constexpr (math::kIsHalf<T>)
-            return ScaledExp<T>{single<T>(math::exp2<T>(square * C(-0.72134752044448170))), C(1)};
+            return ScaledExp<T>{single<T>(math::exp2<T>(square * k.high)), C(1)};
         else if constexpr (std::is_same_v<T, float>)
-            return scaled_power<T>(constant<T>(-0.7213475204444817, -1.0177636870465517e-17), square, math::fma(z, z, -square));
+            return kIsLifted ? lifted_power<T>(k, square, math::fma(z, z, -square))
+                             : scaled_power<T>(k, square, math::fma(z, z, -square));
         else
             return bounded_exp<T>(C(-0.5) * square, C(-0.5) * math::fma(z, z, -square));
     }
@@ -133,7 +136,13 @@ struct Gelu {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const auto normal = NormalTail<T>::of(x);
-        return gelu_times<T>(C(1), x, normal, normal.density());
+        if constexpr (std::is_same_v<T, float>) {
+            const ScaledExp<T> e = normal.template density<true>();
+            const C tail = rounded<T>(carried_times_exp<T>(normal.tail(), e));
+            return math::fma(-tail, e.scale, math::select(x < C(0), C(-0.0), x));
+        } else {
+            return gelu_times<T>(C(1), x, normal, normal.density());
+        }
     }
 };
 

@@ -5,8 +5,10 @@
 #include <cstdint>
 
 #include "core/dtype.h"
+#include "core/half_power.h"
 #include "core/math.h"
 #include "core/pack.h"
+#include "elementwise/scaling.h"
 
 namespace bk::op {
 
@@ -38,6 +40,27 @@ BK_HD compute_t<T> power_slope(compute_t<T> x, compute_t<T> p, compute_t<T> dy, 
     return math::select(p == C(0), C(0), dx);
 }
 
+// The same of the 16-bit types, given log2 |x| too. Products of three f16 fit in f32; for bf16 exponents are added apart.
+template <class T>
+BK_HD float half_product(math::HalfPower y, float u, float v) {
+    if constexpr (std::is_same_v<T, f16>) {
+        return y.factor * math::exp2<T>(y.exponent) * u * v;
+    } else {
+        constexpr float kFar = 1000;  // beyond the range whatever the other factors
+        const Split<float> g = split(u), h = split(v);
+        const float far = math::select(y.exponent < 0, -kFar, kFar);
+        const float n = math::select(math::fabs<T>(y.exponent) < kFar, math::rint<T>(y.exponent), far);
+        const float mantissa = y.factor * math::exp2<T>(y.exponent - n) * g.mantissa * h.mantissa;
+        return scale(mantissa, g.exponent + h.exponent + static_cast<int32_t>(n));
+    }
+}
+
+template <class T>
+BK_HD float half_power_slope(float x, float log2_x, float p, float dy) {
+    const float dx = half_product<T>(math::half_power<T, 1>(x, log2_x, p), p, dy);
+    return math::select(p == 0.0f, 0.0f, dx);
+}
+
 template <class T>
 struct Pow {
     using C = compute_t<T>;
@@ -49,12 +72,23 @@ template <class T>
 struct PowBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
-        const C y = math::pow<T>(a, b);
-        const C log = math::log<T>(a);
-        const bool limit = (math::fabs<T>(log) == C(INFINITY)) & ((y == C(0)) | ((a == C(0)) & (b >= C(0))));
-        const C da = power_slope<T>(a, b, dy, [a](C e) { return math::pow<T>(a, e); });
-        const C db = product_of_three<T>(y, dy, log);
-        return pack(da, math::select(limit, C(0), db));
+        if constexpr (math::kIsHalf<T>) {
+            const C log2 = math::half_log2<T>(math::fabs<T>(a));
+            const C log = math::select(a < C(0), C(NAN), log2 * C(0.693147181));
+            const math::HalfPower y = math::half_power<T>(a, log2, b);
+            const C db = half_product<T>(y, log, dy);
+            return pack(half_power_slope<T>(a, log2, b, dy), without_limit(a, b, log, y.exponent == C(-INFINITY), db));
+        } else {
+            const C y = math::pow<T>(a, b), log = math::log<T>(a);
+            const C da = power_slope<T>(a, b, dy, [a](C e) { return math::pow<T>(a, e); });
+            return pack(da, without_limit(a, b, log, y == C(0), product_of_three<T>(y, dy, log)));
+        }
+    }
+
+private:
+    static BK_HD C without_limit(C a, C b, C log, bool vanishes, C db) {
+        const bool limit = (math::fabs<T>(log) == C(INFINITY)) & (vanishes | ((a == C(0)) & (b >= C(0))));
+        return math::select(limit, C(0), db);
     }
 };
 
@@ -71,7 +105,10 @@ struct PowfBackward {
     using C = compute_t<T>;
     C p0 = C(1);
     BK_HD C operator()(C dy, C x) const {
-        return power_slope<T>(x, p0, dy, [x](C e) { return math::pow<T>(x, e); });
+        if constexpr (math::kIsHalf<T>)
+            return half_power_slope<T>(x, math::half_log2<T>(math::fabs<T>(x)), p0, dy);
+        else
+            return power_slope<T>(x, p0, dy, [x](C e) { return math::pow<T>(x, e); });
     }
 };
 

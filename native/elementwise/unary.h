@@ -15,7 +15,9 @@ struct Unary {
 
     int64_t count() const { return numel; }
     Status check() const { return require_non_negative({{"numel", numel}}); }
-    Status run(const T* x, T* y, const Launch& launch) const { return pointwise(launch, numel, F<T>{}, outputs(y), inputs(x)); }
+    Status run(const T* x, T* y, const Launch& launch) const {
+        return pointwise(launch, numel, Plain<F<T>>{}, outputs(y), inputs(x));
+    }
 };
 
 template <template <class> class F, class T>
@@ -31,7 +33,8 @@ struct UnaryStrided {
         return check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}}, {{"stride_y", stride_y}});
     }
     Status run(const T* x, T* y, const Launch& launch) const {
-        return pointwise_strided(launch, make_layout<2>(rank, shape, {stride_y, stride_x}), F<T>{}, outputs(y), inputs(x));
+        return pointwise_strided(launch, make_layout<2>(rank, shape, {stride_y, stride_x}), Plain<F<T>>{}, outputs(y),
+                                 inputs(x));
     }
 };
 
@@ -42,7 +45,7 @@ struct UnaryBackward {
     int64_t count() const { return numel; }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* dy, const T* saved, T* dx, const Launch& launch) const {
-        return pointwise(launch, numel, F<T>{}, outputs(dx), inputs(dy, saved));
+        return pointwise(launch, numel, Plain<F<T>>{}, outputs(dx), inputs(dy, saved));
     }
 };
 
@@ -61,8 +64,8 @@ struct UnaryBackwardStrided {
                            {{"stride_dx", stride_dx}});
     }
     Status run(const T* dy, const T* saved, T* dx, const Launch& launch) const {
-        return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_dx, stride_dy, stride_saved}), F<T>{}, outputs(dx),
-                                 inputs(dy, saved));
+        return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_dx, stride_dy, stride_saved}), Plain<F<T>>{},
+                                 outputs(dx), inputs(dy, saved));
     }
 };
 

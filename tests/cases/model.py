@@ -60,7 +60,7 @@ class Expected:
     """What one output must be.
 
     value    of the output's shape: float64 or longdouble, or integers, which are compared exactly
-    op       key of tolerances.ULPS, which has the bounds of the class "ulp", and of CUDA_APPROXIMATE, of "pointwise";
+    op       key of tolerances.ULPS, which has the bounds of the class "ulp", and of APPROXIMATE, for "pointwise";
              what is not there has the default bound of its dtype
     count    pointwise: roundings before the last; sums: number of terms (scalar or per cell)
     terms    sum of the magnitudes of what was added or cancelled, per cell; class "ulp" counts in units of them where
