@@ -182,8 +182,8 @@ CUDA_ULPS: dict[tuple[str, str], float] = {
     ("tan_backward", "f32"): 9.0,  # 1 + t^2 doubles the error of tan
 }
 
-# 16-bit results of the class "pointwise" with a relative error of 2^-16, which the rounding to 16 bits hides: of 2^x by a
-# short polynomial, and of the GPU's approximate instructions.
+# 16-bit results of the class "pointwise" with a relative error of 2^-16, which the rounding to 16 bits hides: of 2^x by
+# a short polynomial, and of the GPU's approximate instructions.
 APPROXIMATE = {
     "cpu": ("pow_backward",),
     "cuda": ("pow_backward", "div_backward", "atan2_backward", "hypot_backward"),

@@ -24,7 +24,7 @@ struct Decay {
 
     static BK_HD Decay of(C x) {
         const C z = math::min(C(-kLeastExponent<T>), math::fabs<T>(x));
-        return Decay{z, kIsLifted ? lifted_exp<T>(-z) : bounded_exp<T>(-z)};
+        return Decay{z, decay<T, kIsLifted>(-z)};
     }
 };
 
@@ -220,8 +220,7 @@ struct TanhDecay {
             // v' = p + 2 c3 z^2
             const C slope = math::fma(C(2) * c3.high, square, p);
             const C slope_rest = math::fma(C(2) * c3.high, square, p - slope) + math::fma(C(2), low - a_rest, p_rest);
-            const auto e = kIsLifted ? lifted_exp<T>(-v, -v_rest) : bounded_exp<T>(-v, -v_rest);
-            return TanhDecay{z, e, {slope, slope_rest}};
+            return TanhDecay{z, decay<T, kIsLifted>(-v, -v_rest), {slope, slope_rest}};
         } else {
             // v in two parts: c3 z^2 = m, c1 + m = p, z p = v, each with its rounding error.
             const C m = math::product(c3.high, square);
@@ -340,7 +339,7 @@ struct ProductDecay {
             const C rest = math::select(math::fabs<T>(product) < C(2000), math::fma(p0, x, -product), C(0));
             const C least = math::max(C(kLeastExponent<T>), -math::fabs<T>(product));
             const C part = math::select(product < C(0), rest, -rest);
-            return ProductDecay{product, kIsLifted ? lifted_exp<T>(least, part) : bounded_exp<T>(least, part)};
+            return ProductDecay{product, decay<T, kIsLifted>(least, part)};
         }
     }
 };

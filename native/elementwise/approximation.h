@@ -346,14 +346,22 @@ BK_HD Pair<T> unlifted(Pair<T> value) {
         return value;
 }
 
-// Either, for any x <= 0.
+// Either.
 constexpr bool kLifted = true;
 
+template <class T, bool kIsLifted, class... Rest>
+BK_HD ScaledExp<T> decay(compute_t<T> x, Rest... rest) {
+    if constexpr (kIsLifted)
+        return lifted_exp<T>(x, rest...);
+    else
+        return bounded_exp<T>(x, rest...);
+}
+
+// The same for any x <= 0.
 template <class T, bool kIsLifted = false>
 BK_HD ScaledExp<T> scaled_exp(compute_t<T> x) {
     using C = compute_t<T>;
-    const C bounded = math::kIsHalf<T> ? x : -math::min(C(-kLeastExponent<T>), -x);
-    return kIsLifted ? lifted_exp<T>(bounded) : bounded_exp<T>(bounded);
+    return decay<T, kIsLifted>(math::kIsHalf<T> ? x : -math::min(C(-kLeastExponent<T>), -x));
 }
 
 // e^x - 1 for x <= 0.
