@@ -1,5 +1,5 @@
-// Functions of the CPU that others are made of and that libmvec has with more than 2 ulp: exp (2.5 ulp there in f32, 3 in
-// f64) and log (4 in f32).
+// Functions of the CPU that others are made of and that libmvec has with more than 2 ulp, exp (2.5 ulp there in f32, 3 in
+// f64) and log (4 in f32), or with more digits than 16-bit types need, 2^x.
 #pragma once
 
 #include <cmath>
