@@ -12,6 +12,7 @@ import baracuda as bk
 from tools.accuracy import device, host, report
 from tools.accuracy.functions import DTYPES, Function, functions
 from tools.accuracy.library import has
+from tools.environment import environment, import_torch
 
 
 def main() -> int:
@@ -45,7 +46,7 @@ def main() -> int:
             rows.append(report.row(f, dtype, every, *host.measure(library, torch, f, dtype, options.quick)))
     order = {f.label + f.kind: i for i, f in enumerate(wanted)}
     rows.sort(key=lambda r: (order[r["function"] + r["kind"]], DTYPES.index(r["dtype"])))
-    facts = report.environment(library, torch, options.quick)
+    facts = environment(library, torch) | {"quick": options.quick}
     facts["seconds"] = round(time.perf_counter() - start, 1)
     if options.json:
         report.write_json(options.json, {"environment": facts, "rows": rows})
@@ -64,18 +65,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dtypes", default=",".join(DTYPES), help=f"default: {','.join(DTYPES)}")
     parser.add_argument("--no-torch", action="store_true", help="without PyTorch even where it is installed")
     return parser.parse_args()
-
-
-def import_torch(backend: str) -> Any:
-    """The module, or None where it is missing or cannot use the backend."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    if backend == "cuda":
-        return torch if torch.cuda.is_available() else None
-    torch.set_num_threads(os.cpu_count() or 1)
-    return torch
 
 
 def say(text: str) -> None:

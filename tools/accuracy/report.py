@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import pathlib
-import platform
 from typing import Any
 
-import numpy as np
-
-import baracuda as bk
 from tools.accuracy.functions import DTYPES, Function
 from tools.accuracy.ulp import Worst
 
@@ -34,31 +29,6 @@ or infinity where the true value has none, and the reverse. Beside a zero at an 
 gradients of gelu, silu, mish) no formula in the working precision keeps its relative error; such rows show what is lost
 there. The mean takes an error of more than 64 ulp as 64.
 """
-
-
-def environment(library: bk.Library, torch: Any, quick: bool) -> dict[str, Any]:
-    facts = {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "backend": library.backend,
-        "library": library.build_info,
-        "device": _device(library, torch),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "torch": getattr(torch, "__version__", None),
-        "libc": " ".join(platform.libc_ver()),
-        "quick": quick,
-    }
-    return facts
-
-
-def _device(library: bk.Library, torch: Any) -> str:
-    if library.backend == "cuda":
-        return str(torch.cuda.get_device_name()) if torch is not None else "a GPU"
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    return next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), platform.machine())
 
 
 def row(function: Function, dtype: str, every: bool, ours: Worst, theirs: Worst | None) -> dict[str, Any]:

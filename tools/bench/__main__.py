@@ -14,6 +14,7 @@ from tools.bench.data import Data
 from tools.bench.host import host_costs
 from tools.bench.table import Problem
 from tools.bench.timing import Call, Events, WallClock
+from tools.environment import environment, import_torch
 
 
 def main() -> int:
@@ -28,7 +29,7 @@ def main() -> int:
     stream = make_stream(torch) if on_gpu else 0
     data = Data(library, torch, stream)
     clock = Events(least, seconds, stream) if on_gpu else WallClock(least, seconds)
-    facts = report.environment(data)
+    facts = environment(library, torch)
     say(f"{facts['device']}; {library.backend} library, commit {library.build_info.get('commit')}; ", end="")
     say(f"torch {facts['torch']}, numpy {facts['numpy']}")
     if problems == "cuda":
@@ -78,18 +79,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.3, help="to spend on a measurement (default: 0.3)")
     parser.add_argument("--no-torch", action="store_true", help="without PyTorch even where it is installed")
     return parser.parse_args()
-
-
-def import_torch(backend: str) -> Any:
-    """The module, or None where it is missing or cannot use the backend."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    if backend == "cuda":
-        return torch if torch.cuda.is_available() else None
-    torch.set_num_threads(os.cpu_count() or 1)
-    return torch
 
 
 def make_stream(torch: Any) -> int:

@@ -2,60 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 import json
-import os
 import pathlib
-import platform
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
-from tools.bench.data import Data
-
 _MET = {True: "yes", False: "NO", None: "-"}
-
-
-def environment(data: Data) -> dict[str, Any]:
-    """Device, driver and versions."""
-    facts: dict[str, Any] = {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "backend": data.library.backend,
-        "library": data.library.build_info,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "torch": getattr(data.torch, "__version__", None),
-    }
-    if data.library.backend == "cuda":
-        from cuda.bindings import runtime
-
-        properties = runtime.cudaGetDeviceProperties(0)[1]
-        name = properties.name.decode() if isinstance(properties.name, bytes) else properties.name
-        facts["device"] = name.rstrip("\0")
-        facts["l2_bytes"] = properties.l2CacheSize
-        facts["driver"] = runtime.cudaDriverGetVersion()[1]
-        facts["driver_release"] = _driver_release()
-    else:
-        facts["device"] = _processor()
-        facts["threads"] = os.cpu_count()
-    return facts
-
-
-def _driver_release() -> str | None:
-    try:
-        words = pathlib.Path("/proc/driver/nvidia/version").read_text().split()
-    except OSError:
-        return None
-    return next((word for word in words if word[0].isdigit() and word.count(".") >= 1), None)
-
-
-def _processor() -> str:
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    return next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), platform.machine())
 
 
 def render(rows: Sequence[dict[str, Any]]) -> str:
