@@ -243,21 +243,19 @@ BK_HD compute_t<T> exp2(compute_t<T> x) {
 
 template <class T>
 BK_HD compute_t<T> exp(compute_t<T> x) {
-#if BK_ON_GPU
-    // The product's rounding costs at most 2^-17, at the ends of the range.
-    if constexpr (kIsHalf<T>) return exp2<T>(x * 1.44269504f);
-#endif
+    if constexpr (kIsHalf<T>) {
+        // The product's rounding costs at most 2^-17, at the ends of the range.
+        return exp2<T>(x * 1.44269504f);
+    } else {
 #if !BK_CUDA
-    if constexpr (kIsHalf<T>)
-        return cpu::rough_exp2<T>(x * 1.44269504f);
-    else
         return cpu::exp(x);
 #else
-    if constexpr (std::is_same_v<compute_t<T>, double>)
-        return ::exp(x);
-    else
-        return ::expf(x);
+        if constexpr (std::is_same_v<T, double>)
+            return ::exp(x);
+        else
+            return ::expf(x);
 #endif
+    }
 }
 
 template <class T>

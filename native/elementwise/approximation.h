@@ -316,8 +316,7 @@ BK_HD ScaledExp<T> bounded_exp(compute_t<T> x, Rest... rest) {
     } else if constexpr (std::is_same_v<C, float>) {
         return scaled_power<T>(kLog2E<T>, x, rest...);
     } else {
-        constexpr C kLeast = std::is_same_v<C, double> ? -1060 : -131;
-        constexpr C kDeep = std::is_same_v<C, double> ? -512 : -64;
+        constexpr C kLeast = -1060, kDeep = -512;
         const ReducedExp<C> e = reduced_exp(math::max(kLeast, x));
         const C n = math::max(kDeep, e.n);
         const C power = power_of_two(n);

@@ -40,7 +40,7 @@ BK_HD compute_t<T> power_slope(compute_t<T> x, compute_t<T> p, compute_t<T> dy, 
     return math::select(p == C(0), C(0), dx);
 }
 
-// The same of the 16-bit types, given log2 |x| too. Products of three f16 fit in f32; for bf16 exponents are added apart.
+// y u v of the 16-bit types. Of f16 it fits in f32; for bf16 exponents are added apart.
 template <class T>
 BK_HD float half_product(math::HalfPower y, float u, float v) {
     if constexpr (std::is_same_v<T, f16>) {
@@ -55,6 +55,7 @@ BK_HD float half_product(math::HalfPower y, float u, float v) {
     }
 }
 
+// power_slope of the 16-bit types, given log2 |x|.
 template <class T>
 BK_HD float half_power_slope(float x, float log2_x, float p, float dy) {
     const float dx = half_product<T>(math::half_power<T, 1>(x, log2_x, p), p, dy);
