@@ -67,12 +67,25 @@ struct Inputs {
     using Vectors = Pack<Vec<T, N>...>;
     static constexpr int count = sizeof...(T);
     static constexpr int widest = Outputs<T...>::widest;
-    // Squares along a side of a tile, so that it has whole lines of memory; its columns lie one after another, padded against
-    // bank conflicts; and bytes of shared memory for a tile of each input.
-    static constexpr int side = widest <= 2 ? 2 : 1;
-    static constexpr int pitch = side * kTile + 1;
-    static constexpr int tile_bytes = (0 + ... + ((static_cast<int>(sizeof(T)) * side * kTile * pitch + 15) / 16 * 16));
+    // A tile's columns lie one after another in shared memory, an odd number of 32-bit words apart against bank conflicts;
+    // it has 2 * 2 squares where those of all inputs fit, else 1.
+    template <class U, int Side>
+    static constexpr int pitch_of = Side * kTile + (sizeof(U) < 4 ? 4 / static_cast<int>(sizeof(U)) : 1);
+    template <int Side>
+    static constexpr int bytes_of =
+        (0 + ... + ((static_cast<int>(sizeof(T)) * Side * kTile * pitch_of<T, Side> + 15) / 16 * 16));
+    static constexpr int side = bytes_of<2> <= 48 * 1024 ? 2 : 1;
+    template <class U>
+    static constexpr int pitch = pitch_of<U, side>;
+    static constexpr int tile_bytes = bytes_of<side>;
 };
+
+template <class Operands>
+constexpr bool kAreHalves = false;
+template <class... T>
+constexpr bool kAreHalves<Outputs<T...>> = ((sizeof(T) == 2) && ...);
+template <class... T>
+constexpr bool kAreHalves<Inputs<T...>> = ((sizeof(T) == 2) && ...);
 
 template <class... T>
 Outputs<T...> outputs(T*... pointers) {

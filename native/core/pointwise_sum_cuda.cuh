@@ -65,9 +65,9 @@ BK_DEVICE void store_present(const Pack<Out*...>& out, const int64_t* offset, co
 }
 
 template <int N, class... In, size_t... I>
-BK_DEVICE Pack<Vec<In, N>...> load_at(const Pack<const In*...>& in, const int64_t* offset, unsigned broadcast,
-                                      std::index_sequence<I...>) {
-    return pack(load_lanes<N>(get<I>(in) + offset[I], broadcast >> I & 1)...);
+BK_DEVICE Words<Pack<Vec<In, N>...>> load_at(const Pack<const In*...>& in, const int64_t* offset, unsigned broadcast,
+                                             std::index_sequence<I...>) {
+    return {pack(load_lanes<N>(get<I>(in) + offset[I], broadcast >> I & 1)...)};
 }
 
 template <int N, class... Out, class... C, size_t... O>
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kPointwiseSumThreads, 3)
     pointwise_sum_kernel(Fn fn, Out out, In in, T* sums, C* parts, SumGrid<Out::count + In::count> grid) {
     constexpr int kOperands = Out::count + In::count;
     constexpr typename In::Indices kInputs{};
-    constexpr int kRound = N > 4 ? 1 : 2;  // terms in flight a thread, as registers allow
+    constexpr int kRound = 2;  // terms in flight a thread
     const int across = grid.rows ? threadIdx.x / grid.deep : threadIdx.x % grid.across;
     const int depth = grid.rows ? threadIdx.x % grid.deep : threadIdx.x / grid.across;
     const uint64_t result = uint64_t{blockIdx.x} * grid.across + across;
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kPointwiseSumThreads, 3)
         // All loads of a round come before its stores, which may be to an input.
         for (uint64_t t = uint64_t{blockIdx.y} * grid.part + depth; t < end; t += kRound * grid.deep) {
             int64_t offset[kRound][kOperands];
-            typename In::template Vectors<N> x[kRound];
+            Words<typename In::template Vectors<N>> x[kRound];
 #pragma unroll
             for (int u = 0; u < kRound; ++u) {
                 const uint64_t term = t + u * grid.deep;
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kPointwiseSumThreads, 3)
             for (int u = 0; u < kRound; ++u) {
                 if (t + u * grid.deep >= end) continue;
                 typename Out::template Vectors<N> y;
-                add_term<N>(fn, x[u], y, grid.output, sum, kInputs);
+                add_term<N>(fn, from_words(x[u], kInputs), y, grid.output, sum, kInputs);
                 store_present<N>(out.pointer, offset[u] + In::count, y, typename Out::Indices{});
             }
         }

@@ -10,7 +10,7 @@ namespace bk::op {
 template <class T>
 struct Sin {
     using C = compute_t<T>;
-    static constexpr int vectors = sizeof(T) == 2 ? 2 : 1;
+    static constexpr int vectors = 2;
     BK_HD C operator()(C x) const { return math::sin<T>(x); }
 };
 
@@ -23,7 +23,7 @@ struct SinBackward {
 template <class T>
 struct Cos {
     using C = compute_t<T>;
-    static constexpr int vectors = sizeof(T) == 2 ? 2 : 1;
+    static constexpr int vectors = 2;
     BK_HD C operator()(C x) const { return math::cos<T>(x); }
 };
 
@@ -36,7 +36,7 @@ struct CosBackward {
 template <class T>
 struct Tan {
     using C = compute_t<T>;
-    static constexpr int vectors = sizeof(T) == 2 ? 2 : 1;
+    static constexpr int vectors = 2;
     BK_HD C operator()(C x) const { return math::tan<T>(x); }
 };
 
@@ -176,7 +176,6 @@ struct CoshBackward {
 template <class T>
 struct Tanh {
     using C = compute_t<T>;
-    static constexpr int vectors = sizeof(T) == 2 ? 2 : 1;
     BK_HD C operator()(C x) const { return math::tanh<T>(x); }
 };
 

@@ -182,7 +182,8 @@ def cancelled(function, x, dtype, backward):
         if function == "lgamma" and not backward:
             return np.where((x > -10.01) & (x < -2.26), 8.0, 0.0)
         if (function, backward) in (("lgamma", True), ("digamma", False)):
-            return np.where((x < 0) & np.isfinite(x), 16.0 * (1 + np.log1p(np.minimum(np.abs(x), 1e30))), 0.0)
+            negative = (x < 0) & np.isfinite(x)
+            return np.where(negative, 16.0 * (1 + np.log1p(np.where(negative, -x, 0.0))), 0.0)
     if dtype != "f64":
         return 0.0
     if backward and function in ROOTS:
