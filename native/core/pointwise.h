@@ -68,13 +68,13 @@ struct Inputs {
     static constexpr int count = sizeof...(T);
     static constexpr int widest = Outputs<T...>::widest;
     // A tile's columns lie one after another in shared memory, an odd number of 32-bit words apart against bank conflicts;
-    // it has 2 * 2 squares where those of all inputs fit, else 1.
+    // it has 2 * 2 squares where 8 blocks with those of all inputs fit a multiprocessor, else 1.
     template <class U, int Side>
     static constexpr int pitch_of = Side * kTile + (sizeof(U) < 4 ? 4 / static_cast<int>(sizeof(U)) : 1);
     template <int Side>
     static constexpr int bytes_of =
         (0 + ... + ((static_cast<int>(sizeof(T)) * Side * kTile * pitch_of<T, Side> + 15) / 16 * 16));
-    static constexpr int side = bytes_of<2> <= 48 * 1024 ? 2 : 1;
+    static constexpr int side = bytes_of<2> <= 27 * 1024 ? 2 : 1;
     template <class U>
     static constexpr int pitch = pitch_of<U, side>;
     static constexpr int tile_bytes = bytes_of<side>;

@@ -77,32 +77,41 @@ constexpr auto vectors_of(int) -> decltype(Fn::vectors) {
 }
 template <class Fn>
 constexpr int vectors_of(long) {
-    return 3;
+    return kIsPositional<Fn> ? 1 : 3;
 }
 
+#if defined(__CUDA_ARCH__) && ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1100)
+constexpr int kResidentThreads = 1536;  // of a multiprocessor: CUDA C++ Programming Guide, compute capabilities
+#else
+constexpr int kResidentThreads = 2048;
+#endif
+
 // Blocks that a multiprocessor is to hold: with 32 registers a thread, as many as it can.
-constexpr int resident_blocks(int registers) { return 65536 / (registers * kPointwiseThreads); }
+constexpr int resident_blocks(int registers) {
+    const int by_registers = 65536 / (registers * kPointwiseThreads), most = kResidentThreads / kPointwiseThreads;
+    return by_registers < most ? by_registers : most;
+}
 
 template <class Fn, class Out, class In>
 struct PointwiseShape {
     static constexpr int widest = Out::widest > In::widest ? Out::widest : In::widest;
     static constexpr int lanes = kVectorBytes / widest;
     // Vectors a thread, and the registers it may use; a functor can have its own. Measured on an H200 with 60 functors:
-    // resident threads matter more than registers until these spill, and one input has room for a third vector.
+    // resident threads matter more than registers until these spill, one input has room for a third vector, and f64 for
+    // one alone, as the constants of its functions stay in registers between vectors.
     static constexpr int operands = In::count + Out::count;
-    static constexpr int unroll = operands > 2 || widest == 8 ? 2 : vectors_of<Fn>(0);
-    static constexpr int usual = (operands <= 2 ? 32 : operands == 3 ? 40 : 64) + (widest == 8 ? 8 : 0);
-    static constexpr int registers = registers_of<Fn>(0) > 0 ? registers_of<Fn>(0) : kIsPositional<Fn> ? 64 : usual;
+    static constexpr int unroll = widest == 8 ? 1 : operands > 2 ? 2 : vectors_of<Fn>(0);
+    static constexpr int fewest = operands <= 2 ? 32 : operands == 3 ? 40 : 64;
+    static constexpr int usual = kIsPositional<Fn> ? 48 : widest == 8 && operands > 2 ? fewest + 8 : fewest;
+    static constexpr int registers = registers_of<Fn>(0) > 0 ? registers_of<Fn>(0) : usual;
 };
 
 // A block owns kPointwiseThreads * each vectors of N elements, each <= Unroll; the last one also the elements after the last
-// whole vector. The vectors of a thread are loaded together but computed one after another, unless they have too few lanes
-// to keep it busy.
+// whole vector. The vectors of a thread are loaded together but computed one after another.
 template <int N, int Unroll, int Registers, class Fn, class Out, class In>
 __global__ void __launch_bounds__(kPointwiseThreads, resident_blocks(Registers))
     pointwise_kernel(Fn fn, Out out, In in, int64_t numel, int each) {
     constexpr typename In::Indices kInputs{};
-    constexpr int kTogether = N > 2 ? 1 : Unroll;
     const int64_t first = int64_t{blockIdx.x} * (kPointwiseThreads * each) + threadIdx.x;
     const bool last = blockIdx.x + 1 == gridDim.x;
     Words<typename In::template Vectors<N>> x[Unroll];
@@ -121,7 +130,7 @@ __global__ void __launch_bounds__(kPointwiseThreads, resident_blocks(Registers))
         const int64_t element = vectors * N + threadIdx.x;
         if (N > 1 && last && element < numel) compute_and_store<1>(fn, out, load_all<1>(in.pointer, element, kInputs), element);
     }
-#pragma unroll kTogether
+#pragma unroll 1
     for (int u = 0; u < Unroll; ++u) {
         if (u >= count) break;
         compute_and_store<N>(fn, out, from_words(x[0], kInputs), (first + u * kPointwiseThreads) * N);

@@ -344,7 +344,7 @@ struct StridedStart {
 
     static Status start(void* context, StridedKernel which, const StridedPlan<kOperands>& plan, const int64_t* offset,
                         dim3 blocks) {
-        constexpr int kRegisters = Shape::registers > 48 ? Shape::registers : 48;
+        constexpr int kRegisters = Shape::registers > 40 ? Shape::registers : 40;
         const StridedStart& self = *static_cast<const StridedStart*>(context);
         Out out = self.out;
         In in = self.in;

@@ -153,7 +153,7 @@ struct Mish {
 // mish'(x) = (n D + 4 x w (w + 1)) / D^2 with n / D the fraction above; over w^4 for x >= 0.
 template <class T>
 struct MishBackward {
-    static constexpr int registers = 32;
+    static constexpr int registers = sizeof(T) <= 4 ? 32 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const auto d = Decay<T>::of(x);
@@ -251,7 +251,7 @@ struct GeluTanh {
 // As silu's, with z v'(z) in place of z.
 template <class T>
 struct GeluTanhBackward {
-    static constexpr int registers = 32;
+    static constexpr int registers = sizeof(T) == 2 ? 32 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const auto d = TanhDecay<T>::of(x);

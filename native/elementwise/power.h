@@ -64,7 +64,7 @@ BK_HD float half_power_slope(float x, float log2_x, float p, float dy) {
 
 template <class T>
 struct Pow {
-    static constexpr int registers = sizeof(T) == 2 ? 48 : sizeof(T) == 8 ? 64 : 0;
+    static constexpr int registers = sizeof(T) == 2 ? 48 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const { return math::pow<T>(a, b); }
 };
