@@ -182,7 +182,7 @@ struct Tanh {
 template <class T>
 struct TanhBackward {
     using C = compute_t<T>;
-    BK_HD C operator()(C dy, C y) const { return dy * ((C(1) - y) * (C(1) + y)); }
+    BK_HD C operator()(C dy, C y) const { return dy * math::fma(-y, y, C(1)); }
 };
 
 template <class T>
