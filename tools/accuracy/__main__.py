@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -30,8 +31,8 @@ def main() -> int:
     exhaustive: list[Function] = []
     if library.backend == "cuda" and torch is not None and "f32" in dtypes:
         exhaustive = [f for f in wanted if f.kind != "binary" and has(library, f.op("f32"))]
-        found = device.measure(library, torch, exhaustive, options.quick)
-        rows += [report.row(f, "f32", not options.quick, *pair) for f, pair in found.items()]
+        found = device.measure(library, torch, exhaustive, 0 if options.quick else options.limit)
+        rows += [report.row(f, "f32", every, *pair) for f, (*pair, every) in found.items()]
         say(f"f32 on the device: {time.perf_counter() - start:.0f} s")
     for f in wanted:
         for dtype in dtypes:
@@ -60,6 +61,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("action", nargs="?", choices=("run", "table"), default="run", help="table: write the README")
     parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
     parser.add_argument("--quick", action="store_true", help="f32 on the GPU: one value of 64; smaller samples")
+    parser.add_argument("--limit", type=float, default=math.inf, metavar="S", help="f32 on a GPU: then as --quick")
     parser.add_argument("--json", metavar="FILE", help="write the results there, too")
     parser.add_argument("--only", default="", metavar="TEXT", help="only functions whose name contains TEXT")
     parser.add_argument("--dtypes", default=",".join(DTYPES), help=f"default: {','.join(DTYPES)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from typing import Any
 
 import baracuda as bk
@@ -78,24 +79,28 @@ class _Run:
 
 
 def measure(
-    library: bk.Library, torch: Any, functions: list[Function], quick: bool, span: int = 1 << 32
+    library: bk.Library, torch: Any, functions: list[Function], limit: float = math.inf, span: int = 1 << 32
 ) -> dict[Function, Any]:
-    """Function -> (ours, PyTorch's or None). Gradients for dy = 1 on every value, and for another dy on each 64th."""
+    """Function -> (ours, PyTorch's or None, whether ours is of every value).
+
+    Both on each 64th value, gradients for two dy; then ours on all of them, gradients for dy = 1, one function after
+    another until `limit` seconds have passed.
+    """
     if library.backend == "cuda":
         with torch.cuda.stream(torch.cuda.Stream()):
-            return _measure(library, torch, functions, quick, span, torch.cuda.current_stream().cuda_stream)
-    return _measure(library, torch, functions, quick, span, 0)
+            return _measure(library, torch, functions, limit, span, torch.cuda.current_stream().cuda_stream)
+    return _measure(library, torch, functions, limit, span, 0)
 
 
 def _measure(
-    library: bk.Library, torch: Any, functions: list[Function], quick: bool, span: int, stream: int
+    library: bk.Library, torch: Any, functions: list[Function], limit: float, span: int, stream: int
 ) -> dict[Function, Any]:
+    start = time.perf_counter()
     device = library.backend
     runs = [run for f in functions for run in _runs(torch, f)]
     forward, backward = true(torch, device)
-    steps = (QUICK_STEP,) if quick else (1, QUICK_STEP)
-    for step in steps:
-        wanted = [r for r in runs if len(steps) == 1 or (step == 1) == (r.dy in (None, 1.0))]
+
+    def sweep(wanted: list[_Run], step: int, peer: bool) -> None:
         total = span // step
         for begin in range(0, total, CHUNK):
             x = arguments(torch, -(span // 2) + begin * step, min(CHUNK, total - begin), step, device)
@@ -111,12 +116,25 @@ def _measure(
                     outside = (x < r.domain[0]) | (x > r.domain[1])
                 call(library, r.function, "f32", x.numel(), [v.data_ptr() for v in operands], y.data_ptr(), stream)
                 r.ours.add(y, expected, operands, outside)
-                if r.other is not None:
+                if peer and r.other is not None:
                     try:
                         r.theirs.add(r.other(*operands).detach(), expected, operands, outside)
                     except (RuntimeError, NotImplementedError):
                         r.other, r.theirs = None, Tally(torch, r.function.operands)
-    return _merged(runs)
+
+    sweep(runs, QUICK_STEP, peer=True)
+    every: set[Function] = set()
+    for r in runs:
+        if r.dy not in (None, 1.0):
+            continue
+        if device == "cuda":
+            torch.cuda.current_stream().synchronize()
+        if time.perf_counter() - start >= limit:
+            break
+        r.ours = Tally(torch, r.function.operands)
+        sweep([r], 1, peer=False)
+        every.add(r.function)
+    return {f: (*pair, f in every) for f, pair in _merged(runs).items()}
 
 
 def _runs(torch: Any, f: Function) -> list[_Run]:
