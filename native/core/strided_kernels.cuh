@@ -135,6 +135,7 @@ __global__ void __launch_bounds__(kPointwiseThreads, resident_blocks(Registers))
 // (rows): these are read in their own order, W neighbours at once, into shared memory, and from there in the output's.
 template <int W, int Side, int Pitch, class T>
 BK_DEVICE void stage_tile(T* tile, const T* x, uint32_t row_step, uint32_t column_step, int rows, int columns) {
+    static_assert(Side % W == 0, "a warp reads kTile * W rows at once");
 #pragma unroll
     for (int u = 0; u < Side * kTile / kRowsApart; ++u) {
         const int c = threadIdx.x / kTile + u * kRowsApart;
@@ -239,13 +240,16 @@ BK_DEVICE void store_groups(TileGroup<W> group, const Pack<Out*...>& out, const 
      ...);
 }
 
+template <class Out, class In>
+constexpr bool kByPairs = kAreHalves<Out> && kAreHalves<In> && In::side % 2 == 0;
+
 // A block has a tile of side * side squares.
 template <class Fn, class Out, class In>
 __global__ void __launch_bounds__(kTileThreads)
     tile_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
     constexpr int N = kElementsPerThread;
     constexpr int kOperands = Out::count + In::count;
-    constexpr int kWidth = kAreHalves<Out> && kAreHalves<In> ? 2 : 1;
+    constexpr int kWidth = kByPairs<Out, In> ? 2 : 1;
     constexpr typename In::Indices kInputs{};
     constexpr typename Out::Indices kOutputs{};
     __shared__ alignas(16) char memory[In::tile_bytes];
@@ -370,7 +374,7 @@ Status launch_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof
                                        kPointwiseThreads,
                                        Inputs<In...>::side,
                                        kIsPositional<Fn>,
-                                       kAreHalves<Outputs<Out...>> && kAreHalves<Inputs<In...>>,
+                                       kByPairs<Outputs<Out...>, Inputs<In...>>,
                                        {},
                                        &Start::start,
                                        &start};

@@ -176,7 +176,7 @@ enum class StridedKernel { kVectors, kTiles, kElements };
 template <int Operands>
 struct StridedCall {
     int outputs, lanes, block_vectors, side;  // side: squares along a tile's
-    bool positional, halves;                  // halves: all operands are of 16 bits
+    bool positional, pairs;                   // pairs: tiles can be accessed by pairs of 16-bit neighbours
     int residue[Operands];                    // elements past an aligned address, by operand
     // Launches a kernel on operands that begin `offset` elements later.
     Status (*start)(void* context, StridedKernel kernel, const StridedPlan<Operands>& plan, const int64_t* offset, dim3 blocks);
@@ -215,7 +215,7 @@ BK_COLD Status plan_strided(const StridedCall<Operands>& call, const Layout<Oper
     const bool vectors = call.lanes > 1 && take_vectors(&layout, call.outputs, call.lanes, call.positional, residue, &plan);
     for (int k = 0; k < Operands; ++k) start[k] = offset[k] - (plan.broadcast >> k & 1 ? 0 : plan.shift);
     if (!vectors && !call.positional && plan.copies == 1) take_tiles(&layout, call.outputs, call.side, &plan);
-    if (call.halves && plan.staged != 0) plan.pairs = tiles_by_pairs(layout, plan, call.outputs, residue);
+    if (call.pairs && plan.staged != 0) plan.pairs = tiles_by_pairs(layout, plan, call.outputs, residue);
     // Blocks of vectors stay within a row where that leaves few threads without one.
     const int64_t row = vectors ? layout.extent[layout.rank - 1] : 0;
     const int64_t row_blocks = ceil_div<int64_t>(row, call.block_vectors);
