@@ -102,7 +102,7 @@ struct PointwiseShape {
     static constexpr int operands = In::count + Out::count;
     static constexpr int unroll = widest == 8 ? 1 : operands > 2 ? 2 : vectors_of<Fn>(0);
     static constexpr int fewest = operands <= 2 ? 32 : operands == 3 ? 40 : 64;
-    static constexpr int usual = kIsPositional<Fn> ? 48 : widest == 8 && operands > 2 ? fewest + 8 : fewest;
+    static constexpr int usual = widest == 8 && operands > 2 ? fewest + 8 : fewest;
     static constexpr int registers = registers_of<Fn>(0) > 0 ? registers_of<Fn>(0) : usual;
 };
 
