@@ -58,6 +58,7 @@ struct Outputs {
         ((n = static_cast<int>(sizeof(T)) > n ? static_cast<int>(sizeof(T)) : n), ...);
         return n;
     }();
+    static constexpr bool has_f64 = (std::is_same_v<T, double> || ...);
 };
 
 template <class... T>
@@ -68,6 +69,7 @@ struct Inputs {
     using Vectors = Pack<Vec<T, N>...>;
     static constexpr int count = sizeof...(T);
     static constexpr int widest = Outputs<T...>::widest;
+    static constexpr bool has_f64 = Outputs<T...>::has_f64;
     // A tile's columns lie one after another in shared memory, an odd number of 32-bit words apart against bank conflicts;
     // it has 2 * 2 squares for operands of 16 bits or fewer, and where 8 blocks with those of all inputs fit a
     // multiprocessor, else 1.

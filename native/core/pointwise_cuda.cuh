@@ -94,15 +94,15 @@ constexpr int resident_blocks(int registers) {
 
 template <class Fn, class Out, class In>
 struct PointwiseShape {
-    static constexpr int widest = Out::widest > In::widest ? Out::widest : In::widest;
-    static constexpr int lanes = kVectorBytes / widest;
+    static constexpr int lanes = kVectorBytes / (Out::widest > In::widest ? Out::widest : In::widest);
     // Vectors a thread, and the registers it may use; a functor can have its own. Measured on an H200 with 60 functors:
     // resident threads matter more than registers until these spill, one input has room for a third vector, and f64 for
     // one alone, as the constants of its functions stay in registers between vectors.
     static constexpr int operands = In::count + Out::count;
-    static constexpr int unroll = widest == 8 ? 1 : operands > 2 ? 2 : vectors_of<Fn>(0);
+    static constexpr bool f64 = Out::has_f64 || In::has_f64;
+    static constexpr int unroll = f64 ? 1 : operands > 2 ? 2 : vectors_of<Fn>(0);
     static constexpr int fewest = operands <= 2 ? 32 : operands == 3 ? 40 : 64;
-    static constexpr int usual = widest == 8 && operands > 2 ? fewest + 8 : fewest;
+    static constexpr int usual = f64 && operands > 2 ? fewest + 8 : fewest;
     static constexpr int registers = registers_of<Fn>(0) > 0 ? registers_of<Fn>(0) : usual;
 };
 
