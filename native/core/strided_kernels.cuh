@@ -252,7 +252,7 @@ __global__ void __launch_bounds__(kTileThreads)
     constexpr int kWidth = kByPairs<Out, In> ? 2 : 1;
     constexpr typename In::Indices kInputs{};
     constexpr typename Out::Indices kOutputs{};
-    __shared__ alignas(16) char memory[In::tile_bytes];
+    alignas(16) __shared__ char memory[In::tile_bytes];
     const auto tile = tile_pointers(memory, in, kInputs);
     const auto by_column = plan.column_tiles(blockIdx.x);
     const auto by_row = plan.row_tiles(by_column.quotient);

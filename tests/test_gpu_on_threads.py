@@ -1,0 +1,20 @@
+"""The kernels of the CUDA library where there is no GPU, on CPU threads: gpu_on_threads stands in for CUDA."""
+
+import pathlib
+import subprocess
+
+from harness import ROOT
+from test_c_abi import compile_strictly, compiler
+
+SOURCES = pathlib.Path(__file__).parent / "gpu_on_threads"
+
+
+def test_pointwise_kernels(tmp_path):
+    program = tmp_path / "pointwise"
+    compile_strictly(
+        compiler("CXX", "g++"), "-std=c++17", "-O1", "-Wno-pedantic", "-Wno-unknown-pragmas", "-Wno-psabi",
+        f"-I{SOURCES}", f"-I{ROOT / 'native'}", SOURCES / "pointwise.cpp", "-o", program, "-pthread",
+    )  # fmt: skip
+    result = subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout == "ok\n"
