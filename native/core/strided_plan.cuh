@@ -31,7 +31,7 @@ struct StridedPlan {
     uint32_t inner = 0;         // elements along the vectors, where these do not cover them exactly; else 0
     int shift = 0;              // elements by which the first vector begins before the row
     FastDiv<uint32_t> per_row;  // vectors along them
-    unsigned staged = 0;        // elements: a bit for each input that goes through shared memory; 0: no tiles
+    unsigned staged = 0;        // tiles: a bit for each input that goes through shared memory; 0: none
     FastDiv<uint32_t> row_tiles, column_tiles;
     bool pairs = false;  // tiles of 16-bit operands are accessed by pairs of neighbours
     uint32_t rows = 0, columns = 0;

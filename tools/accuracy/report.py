@@ -23,11 +23,11 @@ python -m tools.accuracy --backend cpu --json tools/accuracy/results/cpu.json
 python -m tools.accuracy --backend cuda --json tools/accuracy/results/cuda.json   # needs PyTorch for every f32
 ```
 
-f16 and bf16: all 65,536 arguments. f32: all 2^32 on the GPU (of PyTorch each 64th), dense samples on the CPU. f64:
-dense samples, against references in 80-bit floats (`tests/references`). Gradients are taken for dy = 1 and for other
-dy. "special" counts NaN or infinity where the true value has none, and the reverse. Beside a zero at an irrational
-argument (digamma, lgamma, gradients of gelu, silu, mish) no formula in the working precision keeps its relative
-error; such rows show what is lost there. The mean takes an error of more than 64 ulp as 64.
+f16 and bf16: all 65,536 arguments. f32: on the GPU all 2^32, each 64th where marked * and of PyTorch; dense samples
+on the CPU. f64: dense samples, against references in 80-bit floats (`tests/references`). Gradients are taken for dy =
+1 and for other dy. "special" counts NaN or infinity where the true value has none, and the reverse. Beside a zero at
+an irrational argument (digamma, lgamma, gradients of gelu, silu, mish) no formula in the working precision keeps its
+relative error; such rows show what is lost there. The mean takes an error of more than 64 ulp as 64.
 """
 
 
@@ -136,9 +136,10 @@ def _table(rows: list[dict[str, Any]]) -> str:
                 cells += ["", "", ""]
                 continue
             special = f" ({r['special']} special)" if r["special"] else ""
+            sampled = "*" if (backend, t) == ("cuda", "f32") and r["kind"] != "binary" and not r["every"] else ""
             peer = number(r["torch"]["max_ulp"]) if "torch" in r else ""
             if peer and r["torch"]["special"]:
                 peer += f" ({r['torch']['special']} special)"
-            cells += [number(r["max_ulp"]) + special, f"{r['mean_ulp']:.3f}", peer]
+            cells += [number(r["max_ulp"]) + sampled + special, f"{r['mean_ulp']:.3f}", peer]
         out.append(f"| {function} | {backend} | {' | '.join(cells)} |")
     return "\n".join(out)
