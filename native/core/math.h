@@ -295,6 +295,11 @@ BK_HD compute_t<T> reciprocal(compute_t<T> x) {
         float y;
         asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
         return y;
+    } else {
+        double y;
+        asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));  // some 20 bits, which a cubic step makes 60
+        const double rest = ::fma(-x, y, 1.0);
+        return ::fma(y, ::fma(rest, rest, rest), y);
     }
 #endif
     return compute_t<T>(1) / x;

@@ -77,7 +77,7 @@ constexpr auto vectors_of(int) -> decltype(Fn::vectors) {
 }
 template <class Fn>
 constexpr int vectors_of(long) {
-    return kIsPositional<Fn> ? 1 : 3;
+    return 0;
 }
 
 #if defined(__CUDA_ARCH__) && ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1100)
@@ -97,10 +97,12 @@ struct PointwiseShape {
     static constexpr int lanes = kVectorBytes / (Out::widest > In::widest ? Out::widest : In::widest);
     // Vectors a thread, and the registers it may use; a functor can have its own. Measured on an H200 with 60 functors:
     // resident threads matter more than registers until these spill, one input has room for a third vector, and f64 for
-    // one alone, as the constants of its functions stay in registers between vectors.
+    // one alone, as the constants of its functions stay in registers between vectors; of long polynomials in f64 the
+    // elements of a vector share more constants than 32 registers hold.
     static constexpr int operands = In::count + Out::count;
     static constexpr bool f64 = Out::has_f64 || In::has_f64;
-    static constexpr int unroll = f64 ? 1 : operands > 2 ? 2 : vectors_of<Fn>(0);
+    static constexpr int usual_unroll = f64 || kIsPositional<Fn> ? 1 : operands > 2 ? 2 : 3;
+    static constexpr int unroll = vectors_of<Fn>(0) > 0 ? vectors_of<Fn>(0) : usual_unroll;
     static constexpr int fewest = operands <= 2 ? 32 : operands == 3 ? 40 : 64;
     static constexpr int usual = f64 && operands > 2 ? fewest + 8 : fewest;
     static constexpr int registers = registers_of<Fn>(0) > 0 ? registers_of<Fn>(0) : usual;

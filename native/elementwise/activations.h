@@ -51,6 +51,7 @@ BK_HD compute_t<T> scale_if(bool condition, compute_t<T> scale) {
 
 template <class T>
 struct Sigmoid {
+    static constexpr int vectors = sizeof(T) == 8 ? 2 : 0, registers = sizeof(T) == 8 ? 40 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const ScaledExp<T> e = scaled_exp<T, kLifted>(-math::fabs<T>(x));
@@ -67,6 +68,7 @@ struct SigmoidBackward {
 
 template <class T>
 struct Silu {
+    static constexpr int vectors = sizeof(T) == 8 ? 2 : 0, registers = sizeof(T) == 8 ? 40 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const auto d = Decay<T, kLifted>::of(x);
@@ -77,7 +79,7 @@ struct Silu {
 
 // silu'(-z) = e (1 + e - z) / (1 + e)^2, silu'(z) = (1 + e + z e) / (1 + e)^2.
 template <class T>
-BK_HD compute_t<T> silu_slope(bool negative, const Decay<T>& d) {
+BK_HD compute_t<T> silu_slope(bool negative, const Decay<T>& d, compute_t<T> dy) {
     using C = compute_t<T>;
     const Pair<T> e = d.e.value;
     const Pair<T> one = one_plus<T>(e);
@@ -100,15 +102,16 @@ BK_HD compute_t<T> silu_slope(bool negative, const Decay<T>& d) {
     }
     const Pair<T> below = times_exp<T>(difference, d.e);
     const Pair<T> n = select<T>(negative, below, sum<T>(one, product<T>(single<T>(d.z), e)));
-    return carried_quotient<T>(n, carried_square<T>(one));
+    return carried_quotient<T>(n, carried_square<T>(one), dy);
 }
 
 template <class T>
 struct SiluBackward {
+    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const auto d = Decay<T>::of(x);
-        return silu_slope<T>(x < C(0), d) * dy * scale_if<T>(x < C(0), d.e.scale);
+        return silu_slope<T>(x < C(0), d, dy) * scale_if<T>(x < C(0), d.e.scale);
     }
 };
 
@@ -141,6 +144,7 @@ struct MishFraction {
 
 template <class T>
 struct Mish {
+    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const auto d = Decay<T>::of(x);
@@ -153,7 +157,7 @@ struct Mish {
 // mish'(x) = (n D + 4 x w (w + 1)) / D^2 with n / D the fraction above; over w^4 for x >= 0.
 template <class T>
 struct MishBackward {
-    static constexpr int registers = sizeof(T) <= 4 ? 32 : 0;
+    static constexpr int registers = sizeof(T) == 8 ? 64 : 32;
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const auto d = Decay<T>::of(x);
@@ -233,13 +237,14 @@ struct TanhDecay {
             const C v_rest = math::fma(z, p_rest, math::fma(z, p, -v));
             // v' = p + 2 m
             const Pair<T> slope = sum<T>({p, p_rest}, {C(2) * m, C(2) * m_rest});
-            return TanhDecay{z, bounded_exp<T>(-v, -v_rest), slope};
+            return TanhDecay{z, decay<T, kIsLifted>(-v, -v_rest), slope};
         }
     }
 };
 
 template <class T>
 struct GeluTanh {
+    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const auto d = TanhDecay<T, kLifted>::of(x);
@@ -251,7 +256,7 @@ struct GeluTanh {
 // As silu's, with z v'(z) in place of z.
 template <class T>
 struct GeluTanhBackward {
-    static constexpr int registers = sizeof(T) == 2 ? 32 : 0;
+    static constexpr int registers = sizeof(T) == 8 ? 64 : sizeof(T) == 2 ? 32 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const auto d = TanhDecay<T>::of(x);
@@ -279,50 +284,7 @@ struct GeluTanhBackward {
         }
         const Pair<T> below = times_exp<T>(difference, d.e);
         const Pair<T> n = select<T>(negative, below, sum<T>(one, product<T>(zv, e)));
-        return carried_quotient<T>(n, carried_square<T>(one)) * dy * scale_if<T>(negative, d.e.scale);
-    }
-};
-
-// ln(x / (1 - x)) of x, or for p0 > 0 of min(max(x, p0), 1 - p0). Between 1/3 and 2/3 it is 2 artanh(2 x - 1), whose argument
-// is exact.
-template <class T>
-struct Logit {
-    using C = compute_t<T>;
-    C p0 = C(0);
-    BK_HD C operator()(C given) const {
-        const C clamped = math::min(C(1) - p0, math::max(p0, given));
-        const C x = math::select(p0 > C(0), clamped, given);
-        const C m = math::fma(C(2), x, C(-1));
-        const C near = math::fma(m, artanh_series<T>(m * m), C(2) * m);
-        C odds;
-        if constexpr (math::kIsHalf<T>)
-            odds = x * math::reciprocal<T>(C(1) - x);
-        else
-            odds = math::select(x == C(1), C(INFINITY), quotient<T>(single<T>(x), single<T>(C(1) - x)));
-        const C far = math::select((x >= C(0)) & (x <= C(1)), math::log_far_from_one<T>(odds), C(NAN));
-        return math::select(math::fabs<T>(m) < C(1.0 / 3.0), near, far);
-    }
-};
-
-// dy / (x (1 - x)), for p0 > 0 only inside [p0, 1 - p0], else 0.
-template <class T>
-struct LogitBackward {
-    using C = compute_t<T>;
-    C p0 = C(0);
-    BK_HD C operator()(C dy, C x) const {
-        const bool outside = (p0 > C(0)) & ((x < p0) | (x > C(1) - p0));
-        C dx;
-        if constexpr (math::kIsHalf<T>) {
-            // A number whose reciprocal is beyond f32 is scaled.
-            const C scale = math::select(math::fabs<T>(x) < C(0x1p-64), C(0x1p64), C(1));
-            dx = dy * math::reciprocal<T>(C(1) - x) * math::reciprocal<T>(x * scale) * scale;
-        } else {
-            // The smaller factor first, so that no quotient is subnormal before its time.
-            const C other = C(1) - x;
-            const bool x_first = math::fabs<T>(x) < math::fabs<T>(other);
-            dx = dy / math::select(x_first, x, other) / math::select(x_first, other, x);
-        }
-        return math::select(outside, C(0), dx);
+        return carried_quotient<T>(n, carried_square<T>(one), dy) * scale_if<T>(negative, d.e.scale);
     }
 };
 
@@ -352,15 +314,18 @@ struct Softplus {
     using C = compute_t<T>;
     C p0 = C(1);
     C p1 = C(INFINITY);
-    // 1 / p0 and in f32 the scale of lifted_exp, in an order in which no product leaves the range before its time.
-    static constexpr C kScale = std::is_same_v<T, float> ? C(0x1p-64) : C(1);
+    // 1 / p0 and the scale of lifted_exp, in an order in which no product leaves the range before its time.
+    static constexpr C kScale = math::kIsHalf<T> ? C(1) : PowerRange<C>::unlift;
     C inverse = C(1) / p0;
     C first = math::fabs<T>(inverse) < C(1) ? inverse : inverse * kScale;
     C second = math::fabs<T>(inverse) < C(1) ? kScale : C(1);
+    C error = math::fma(-p0, inverse, C(1));  // of the inverse, relative to it
+    C rest = !math::kIsHalf<T> && math::fabs<T>(error) < C(1) ? error * first : C(0);
     BK_HD C operator()(C x) const {
         const auto d = ProductDecay<T, kLifted>::of(p0, x);
-        C log = log1p_of_fraction<T>(d.e.value, unlifted<T>(d.e.value)) * first * second;
-        if constexpr (std::is_same_v<T, double>) log *= d.e.scale;
+        const C unscaled = log1p_of_fraction<T>(d.e.value, unlifted<T>(d.e.value));
+        C log = unscaled * first * second;
+        if constexpr (!math::kIsHalf<T>) log = math::fma(unscaled, first, unscaled * rest) * second;
         const C y = math::select(d.product > C(0), x + log, log);
         return math::select(d.product > p1, x, y);
     }
@@ -383,6 +348,7 @@ struct SoftplusBackward {
 // Both of p0 = 1, where the product is exact.
 template <class T>
 struct SoftplusOfOne {
+    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const ScaledExp<T> e = scaled_exp<T, kLifted>(-math::fabs<T>(x));
@@ -461,7 +427,8 @@ BK_HD float tanh_rest(float z) {
     const float p = polynomial(square, 0.333333331571, -0.133333106906, 0.0539634202421, -0.0218295812436, 0.00869793899743,
                                -0.00320693607402, 0.000923596527811, -0.000142820330396);
     const float series = math::fma(square, p, math::fma(z, z, -square) * p);
-    const float power = shifted_power<float>(kLog2E<float>, 0x1.8p23f + 127, 1, math::max(-80.0f, -2.0f * z)).value.high;
+    const float power =
+        shifted_power<float>(kLog2E<float>, PowerRange<float>::shift, 1, math::max(-80.0f, -2.0f * z)).value.high;
     const float fraction = over_one_plus<float>(single<float>(2.0f * power), single<float>(power));
     return math::select(z < 1.0f, series, fraction);
 }

@@ -201,6 +201,19 @@ BK_HD compute_t<T> carried_quotient(Pair<T> n, Pair<T> d) {
     }
 }
 
+// The same times a factor, in f32 without a rounding in between.
+template <class T>
+BK_HD compute_t<T> carried_quotient(Pair<T> n, Pair<T> d, compute_t<T> factor) {
+    if constexpr (std::is_same_v<T, float>) {
+        const float reciprocal = math::reciprocal<T>(d.high);
+        const float q = math::product(n.high, reciprocal);
+        const float rest = math::fma(-q, d.low, math::fma(-q, d.high, n.high)) * reciprocal;
+        return math::fma(q, factor, math::select(math::fabs<T>(factor) < INFINITY, rest * factor, 0.0f));
+    } else {
+        return quotient<T>(n, d) * factor;
+    }
+}
+
 // n / (1 + e) for e in [0, 1].
 template <class T>
 BK_HD compute_t<T> over_one_plus(Pair<T> n, Pair<T> e) {
@@ -249,7 +262,7 @@ template <class T>
 struct ScaledExp {
     Pair<T> value;
     compute_t<T> scale;
-    compute_t<T> power = 0, t = 0;  // in f32, value is (1 + t) power, rounded
+    compute_t<T> power = 0, t = 0;  // value is (1 + t) power, rounded; not of the 16-bit types
 };
 
 // a e^x, but for the scale.
@@ -261,47 +274,74 @@ BK_HD Pair<T> times_exp(Pair<T> a, const ScaledExp<T>& e) {
         return product<T>(a, e.value);
 }
 
-// The same for an a with a rounding error in f32 too, which is far below a.
+// The same, rounded, for an a with a rounding error in f32 too, which is far below a.
 template <class T>
-BK_HD Pair<T> carried_times_exp(Pair<T> a, const ScaledExp<T>& e) {
-    if constexpr (std::is_same_v<T, float>)
-        return single<T>((a.high + math::fma(a.high, e.t, a.low)) * e.power);
+BK_HD compute_t<T> carried_times_exp(Pair<T> a, const ScaledExp<T>& e) {
+    if constexpr (math::kIsHalf<T>)
+        return a.high * e.value.high;
     else
-        return product<T>(a, e.value);
+        return (a.high + math::fma(a.high, e.t, a.low)) * e.power;
 }
 
-// 2^(k (x + rest)) 2^(shift - 0x1.8p23 - 127) in f32, which must be normal; `rest` may be left out.
+// Scales of powers of two that would be subnormal, or whose products would be.
+template <class C>
+struct PowerRange {
+    static constexpr bool f64 = std::is_same_v<C, double>;
+    static constexpr int lift = f64 ? 700 : 64;
+    static constexpr C unlift = f64 ? 0x1p-700 : 0x1p-64;
+    static constexpr C deep = f64 ? 900 : 100;       // exponents beyond which powers are lifted
+    static constexpr C zero = f64 ? 1529.5 : 188.5;  // exponents beyond which they are 0
+    // Added, it leaves the nearest integer, and with the exponent's bias in the low bits.
+    static constexpr C shift = f64 ? 0x1.8p52 + 1023 : 0x1.8p23 + 127;
+    static constexpr C lifting_shift = shift + lift;
+};
+
+// 2^(k (x + rest)) 2^(shift - PowerRange::shift), which must be normal; `rest` may be left out.
 template <class T, class... Rest>
-BK_HD ScaledExp<T> shifted_power(Pair<T> k, float shift, float scale, float x, Rest... rest) {
-    // Added, the shift leaves the nearest integer, and with the exponent's bias in the low bits.
-    const float shifted = math::fma(x, k.high, shift);
-    float fraction = math::fma(x, k.low, math::fma(x, k.high, shift - shifted));
+BK_HD ScaledExp<T> shifted_power(Pair<T> k, compute_t<T> shift, compute_t<T> scale, compute_t<T> x, Rest... rest) {
+    using C = compute_t<T>;
+    const C shifted = math::fma(x, k.high, shift);
+    C fraction = math::fma(x, k.low, math::fma(x, k.high, shift - shifted));
     ((fraction = math::fma(rest, k.high, fraction)), ...);
-    const float series = polynomial(fraction, 0.693147205587, 0.240226468516, 0.055503289532, 0.00961849423903,
-                                    0.00133998806567, 0.000153442756824);
-    const float power = bit_cast<float>(bit_cast<uint32_t>(shifted) << 23);
-    return ScaledExp<T>{single<T>(math::fma(fraction, series, 1.0f) * power), scale, power, fraction * series};
+    if constexpr (std::is_same_v<C, double>) {
+        const double series =
+            polynomial(fraction, 0.69314718055994530816, 0.24022650695910131312, 0.055504108664821734166,
+                       0.0096181291075939740407, 0.0013333558146380407634, 0.00015403530457374327595, 0.00001525273386647786468,
+                       1.3215435131031154687e-6, 1.0178046832970908699e-7, 7.0738111257619764925e-9, 4.4573390545410456215e-10);
+        const double power = bit_cast<double>(bit_cast<uint64_t>(shifted) << 52);
+        const double t = fraction * series;
+        const double high = 1.0 + t;
+        return ScaledExp<T>{{high * power, (t - (high - 1.0)) * power}, scale, power, t};
+    } else {
+        const float series = polynomial(fraction, 0.693147205587, 0.240226468516, 0.055503289532, 0.00961849423903,
+                                        0.00133998806567, 0.000153442756824);
+        const float power = bit_cast<float>(bit_cast<uint32_t>(shifted) << 23);
+        return ScaledExp<T>{single<T>(math::fma(fraction, series, 1.0f) * power), scale, power, fraction * series};
+    }
 }
 
-// 2^(k (x + rest)) for an exponent from -189.5 to 0: below 2^-100 the value is 2^64 times that, below 2^-188.5 the scale is 0.
+// 2^(k (x + rest)) for an exponent from -1700 to 0, in f32 from -189.5: deep down the value is lifted, and then the scale is 0.
 template <class T, class... Rest>
-BK_HD ScaledExp<T> scaled_power(Pair<T> k, float x, Rest... rest) {
-    const float size = math::fabs<float>(x * k.high);
-    const bool deep = size > 100.0f;
-    const float shift = math::select(deep, 0x1.8p23f + (127 + 64), 0x1.8p23f + 127);
-    const float scale = math::select(deep, math::select(size > 188.5f, 0.0f, 0x1p-64f), 1.0f);
+BK_HD ScaledExp<T> scaled_power(Pair<T> k, compute_t<T> x, Rest... rest) {
+    using C = compute_t<T>;
+    using Range = PowerRange<C>;
+    const C size = math::fabs<C>(x * k.high);
+    const bool deep = size > Range::deep;
+    const C shift = math::select(deep, Range::lifting_shift, Range::shift);
+    const C scale = math::select(deep, math::select(size > Range::zero, C(0), Range::unlift), C(1));
     return shifted_power<T>(k, shift, scale, x, rest...);
 }
 
-// The same with a value that is always 2^64 times the power.
+// The same with a value that is always lifted.
 template <class T, class... Rest>
-BK_HD ScaledExp<T> lifted_power(Pair<T> k, float x, Rest... rest) {
-    return shifted_power<T>(k, 0x1.8p23f + (127 + 64), 0x1p-64f, x, rest...);
+BK_HD ScaledExp<T> lifted_power(Pair<T> k, compute_t<T> x, Rest... rest) {
+    using Range = PowerRange<compute_t<T>>;
+    return shifted_power<T>(k, Range::lifting_shift, Range::unlift, x, rest...);
 }
 
 // Below this, e^x is beyond the subnormal numbers, even times some thousands.
 template <class T>
-constexpr double kLeastExponent = std::is_same_v<T, double> ? -1200 : -131;
+constexpr double kLeastExponent = std::is_same_v<T, double> ? -1100 : -131;
 
 template <class T>
 constexpr Pair<T> kLog2E = constant<T>(1.4426950408889634, 2.0355273740931033e-17);
@@ -313,36 +353,29 @@ BK_HD ScaledExp<T> bounded_exp(compute_t<T> x, Rest... rest) {
     using C = compute_t<T>;
     if constexpr (math::kIsHalf<T>) {
         return ScaledExp<T>{single<T>(math::exp<T>(x)), C(1)};
-    } else if constexpr (std::is_same_v<C, float>) {
-        return scaled_power<T>(kLog2E<T>, x, rest...);
     } else {
-        constexpr C kLeast = -1060, kDeep = -512;
-        const ReducedExp<C> e = reduced_exp(math::max(kLeast, x));
-        const C n = math::max(kDeep, e.n);
-        const C power = power_of_two(n);
-        Pair<T> value = sum<T>(single<T>(C(1)), single<T>(e.t));
-        ((value.low = math::fma(value.high, rest, value.low)), ...);
-        const C scale = power_of_two(e.n - n);
-        return ScaledExp<T>{{value.high * power, value.low * power}, math::select(x < kLeast, C(0), scale)};
+        return scaled_power<T>(kLog2E<T>, x, rest...);
     }
 }
 
-// The same, in f32 with a value that is always 2^64 e^x: cheaper, for results that stay below 2^64.
+// The same with a value that is always lifted: cheaper, for results that stay below 2^64. The 16-bit types have no need of it.
 template <class T, class... Rest>
 BK_HD ScaledExp<T> lifted_exp(compute_t<T> x, Rest... rest) {
-    if constexpr (std::is_same_v<T, float>)
-        return lifted_power<T>(kLog2E<T>, x, rest...);
-    else
+    if constexpr (math::kIsHalf<T>)
         return bounded_exp<T>(x, rest...);
+    else
+        return lifted_power<T>(kLog2E<T>, x, rest...);
 }
 
 // e^x of a value of lifted_exp, to be added to 1.
 template <class T>
 BK_HD Pair<T> unlifted(Pair<T> value) {
-    if constexpr (std::is_same_v<T, float>)
-        return single<T>(value.high * 0x1p-64f);
-    else
+    using C = compute_t<T>;
+    constexpr C unlift = PowerRange<C>::unlift;
+    if constexpr (math::kIsHalf<T>)
         return value;
+    else
+        return Pair<T>{value.high * unlift, value.low * unlift};
 }
 
 // Either.
@@ -391,8 +424,8 @@ BK_HD compute_t<T> artanh_series(compute_t<T> z) {
                               0.08340150545666796170, 0.1701848803512172547);
 }
 
-// ln(1 + e) for e in [0, 1], `value` being e but for a scale that the result has too; in f64 2 artanh(s) with s = e / (2 + e),
-// so arranged that e is added last, as 2 s = e - s e.
+// ln(1 + e) for e in [0, 1], `value` being e, in f32 and f64 lifted as the result is too; in f64 2 artanh(s) with s = e / (2 +
+// e), so arranged that e is added last, as 2 s = e - s e.
 template <class T>
 BK_HD compute_t<T> log1p_of_fraction(Pair<T> value, Pair<T> e) {
     using C = compute_t<T>;
@@ -403,9 +436,11 @@ BK_HD compute_t<T> log1p_of_fraction(Pair<T> value, Pair<T> e) {
         return value.high * polynomial(e.high, 1, -0.499999007042, 0.333299215774, -0.249537520093, 0.196741254134,
                                        -0.153006947407, 0.105958171254, -0.0568859177876, 0.0198139600524, -0.00323602673222);
     } else {
-        const C s = quotient<T>(e, single<T>(C(2) + e.high));
-        const C half_square = C(0.5) * e.high * e.high;
-        return e.high - ((half_square - s * (half_square + artanh_series<T>(s * s))) - math::fma(-s, C(2) * e.low, e.low));
+        const C scaled_s = quotient<T>(value, single<T>(C(2) + e.high));
+        const C s = scaled_s * PowerRange<C>::unlift;
+        const C half_square = C(0.5) * value.high * e.high;
+        const C rest = math::fma(scaled_s, artanh_series<T>(s * s), math::fma(s, half_square, -half_square));
+        return value.high + (rest + math::fma(-s, C(2) * value.low, value.low));
     }
 }
 

@@ -102,6 +102,7 @@ BK_HD float atan2_f32(float a, float b) {
 
 template <class T>
 struct Atan2 {
+    static constexpr int registers = sizeof(T) == 8 ? 32 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
         if constexpr (std::is_same_v<C, float>)

@@ -63,7 +63,7 @@ struct SwigluBackward {
         const bool negative = b < C(0);
         const C scale = scale_if<T>(negative, d.e.scale);
         return pack(dy * math::select(negative, -d.z, b) * logistic<T>(negative, d.e.value) * scale,
-                    silu_slope<T>(negative, d) * a * dy * scale);
+                    silu_slope<T>(negative, d, a) * dy * scale);
     }
 };
 

@@ -22,55 +22,47 @@ struct NormalTail {
     static constexpr double kCap = std::is_same_v<C, double> ? 46.125 : 16.1875;
 
     // Of f32: such that the first coefficients of W and V are rounded to f32 by next to nothing, and d - a is exact.
-    static constexpr C kPole = C(3.28857421875);
+    static constexpr C kPole = std::is_same_v<C, double> ? C(3) : C(3.28857421875);
 
     C z;
-    Pair<T> factor;  // 1 / Q(z), in f32 z / (z + a), in f64 1 / (z + 3)
+    C factor;  // of the 16-bit types 1 / Q(z), else z / (z + a)
     C u;
 
     static BK_HD NormalTail of(C x) {
         const C z = math::min(C(kCap), math::fabs<T>(x));
         if constexpr (math::kIsHalf<T>) {
             const C q = polynomial(z, 1, 1.52532415, 0.958283863, 0.301973854, 0.0433407297);
-            return NormalTail{z, single<T>(math::reciprocal<T>(q)), C(0)};
-        } else if constexpr (std::is_same_v<T, float>) {
+            return NormalTail{z, math::reciprocal<T>(q), C(0)};
+        } else {
             // z / (z + a), on whose error that of z R(z) depends least
             const C d = z + kPole;
             const C t = math::reciprocal<T>(d);
             const C q = z * t;
             const C part = math::fma(math::fma(-q, z - (d - kPole), math::fma(-q, d, z)), t, q);
-            return NormalTail{z, single<T>(part), math::fma(C(2), part, C(-1))};
-        } else {
-            const C d = z + C(3);
-            const C z_rounded = d - C(3);
-            const C d_rest = (z - z_rounded) + (C(3) - (d - z_rounded));
-            const C t = math::reciprocal<T>(d);
-            const C t_rest = t * math::fma(-t, d_rest, math::fma(-t, d, C(1)));
-            return NormalTail{z, {t, t_rest}, math::fma(C(-6), t_rest, math::fma(C(-6), t, C(1)))};
+            return NormalTail{z, part, math::fma(C(2), part, C(-1))};
         }
     }
 
     // z R(z)
     BK_HD Pair<T> tail() const {
-        if constexpr (std::is_same_v<T, float>) {
-            return carried_product<T>(
-                factor.high,
-                polynomial(u, 0.73859703541, -0.54375904799, 0.28100322345, -0.086282561398, 0.0033301833253, 0.0082517765933,
-                           -0.0015144420818, -0.0010269521047, 0.00019654383142, 0.00015311953407, 1.0893043676e-5));
+        if constexpr (math::kIsHalf<T>) {
+            return single<T>(z * factor * polynomial(z, 0.499999791, 0.363730076, 0.120544915, 0.0172886676));
+        } else if constexpr (std::is_same_v<T, float>) {
+            return carried_product<T>(factor, polynomial(u, 0.73859703541, -0.54375904799, 0.28100322345, -0.086282561398,
+                                                         0.0033301833253, 0.0082517765933, -0.0015144420818, -0.0010269521047,
+                                                         0.00019654383142, 0.00015311953407, 1.0893043676e-5));
         } else {
-            Pair<T> w;
-            if constexpr (math::kIsHalf<T>)
-                w = single<T>(polynomial(z, 0.499999791, 0.363730076, 0.120544915, 0.0172886676));
-            else
-                w = compensated_polynomial<T>(
-                    u, constant<T>(0.7290836901333729966, -4.4735e-17), -0.5093319819174895682, 0.2300177199746035511,
-                    -0.04726302514296105086, -0.01046286702330325447, 0.006972621240119933539, 0.001027592258939815353,
-                    -0.001045828617195050847, -0.0002565753446440819793, 0.0001543944111425932190, 0.00007881266631390421644,
-                    -0.00001324569214804715720, -0.00002068917228302140807, -3.519163773633169829e-6, 3.640441854716503478e-6,
-                    2.260485054932996421e-6, 6.366986430958906816e-9, -6.000310135162182488e-7, -2.698535056216624063e-7,
-                    5.020952334442600748e-8, 9.139185676333902840e-8, 1.996209952734960533e-8, -1.116012641726205696e-8,
-                    -5.544727285321939154e-9, -4.814335807817324168e-10);
-            return product<T>(product<T>(single<T>(z), factor), w);
+            constexpr C c0_rest = -4.4735e-17;
+            const Pair<T> tail = carried_product<T>(
+                factor,
+                polynomial(u, 0.7290836901333729966, -0.5093319819174895682, 0.2300177199746035511, -0.04726302514296105086,
+                           -0.01046286702330325447, 0.006972621240119933539, 0.001027592258939815353, -0.001045828617195050847,
+                           -0.0002565753446440819793, 0.0001543944111425932190, 0.00007881266631390421644,
+                           -0.00001324569214804715720, -0.00002068917228302140807, -3.519163773633169829e-6,
+                           3.640441854716503478e-6, 2.260485054932996421e-6, 6.366986430958906816e-9, -6.000310135162182488e-7,
+                           -2.698535056216624063e-7, 5.020952334442600748e-8, 9.139185676333902840e-8, 1.996209952734960533e-8,
+                           -1.116012641726205696e-8, -5.544727285321939154e-9, -4.814335807817324168e-10));
+            return Pair<T>{tail.high, math::fma(factor, c0_rest, tail.low)};
         }
     }
 
@@ -82,7 +74,7 @@ struct NormalTail {
         const Pair<T> distance = distance_to<T>(root, z);
         if constexpr (math::kIsHalf<T>) {
             const C m = polynomial(z, 0.665077636, 0.837820651, 0.465352587, 0.133468338, 0.0172905032);
-            return product<T>(from_root<T>(distance, single<T>(m)), factor);
+            return single<T>(from_root<T>(distance, single<T>(m)).high * factor);
         } else if constexpr (std::is_same_v<T, float>) {
             const C v = polynomial(u, 0.47290366888, -0.11490285397, 0.05671750702, -0.018889719561, 0.0027012471814,
                                    0.00077495450297, -0.00034964981704, -5.9953849425e-5, 3.8817360049e-5, 1.1167599321e-5);
@@ -107,11 +99,9 @@ struct NormalTail {
         constexpr Pair<T> k = constant<T>(-0.7213475204444817, -1.0177636870465517e-17);  // -log2(e) / 2
         if constexpr (math::kIsHalf<T>)
             return ScaledExp<T>{single<T>(math::exp2<T>(square * k.high)), C(1)};
-        else if constexpr (std::is_same_v<T, float>)
+        else
             return kIsLifted ? lifted_power<T>(k, square, math::fma(z, z, -square))
                              : scaled_power<T>(k, square, math::fma(z, z, -square));
-        else
-            return bounded_exp<T>(C(-0.5) * square, C(-0.5) * math::fma(z, z, -square));
     }
 };
 
@@ -119,7 +109,7 @@ struct NormalTail {
 template <class T>
 BK_HD compute_t<T> gelu_times(compute_t<T> factor, compute_t<T> x, const NormalTail<T>& normal, const ScaledExp<T>& e) {
     const bool negative = x < compute_t<T>(0);
-    const compute_t<T> tail = rounded<T>(carried_times_exp<T>(normal.tail(), e));
+    const compute_t<T> tail = carried_times_exp<T>(normal.tail(), e);
     return factor * math::select(negative, -tail, x - tail * e.scale) * math::select(negative, e.scale, compute_t<T>(1));
 }
 
@@ -133,21 +123,19 @@ BK_HD compute_t<T> gelu_slope(compute_t<T> x, const NormalTail<T>& normal, const
 
 template <class T>
 struct Gelu {
+    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const auto normal = NormalTail<T>::of(x);
-        if constexpr (std::is_same_v<T, float>) {
-            const ScaledExp<T> e = normal.template density<true>();
-            const C tail = rounded<T>(carried_times_exp<T>(normal.tail(), e));
-            return math::fma(-tail, e.scale, math::select(x < C(0), C(-0.0), x));
-        } else {
-            return gelu_times<T>(C(1), x, normal, normal.density());
-        }
+        const ScaledExp<T> e = normal.template density<kLifted>();
+        const C tail = carried_times_exp<T>(normal.tail(), e);
+        return math::fma(-tail, e.scale, math::select(x < C(0), C(-0.0), x));
     }
 };
 
 template <class T>
 struct GeluBackward {
+    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const auto normal = NormalTail<T>::of(x);

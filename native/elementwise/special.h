@@ -253,6 +253,7 @@ BK_HD float trigamma_f32(float x) {
 
 template <class T>
 struct Lgamma {
+    static constexpr int vectors = sizeof(T) == 8 ? 2 : 0, registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         if constexpr (math::kDoubleIsCheap)

@@ -10,7 +10,7 @@ namespace bk::op {
 template <class T>
 struct Sin {
     using C = compute_t<T>;
-    static constexpr int vectors = 2, registers = sizeof(T) == 2 ? 48 : 0;
+    static constexpr int vectors = sizeof(T) == 8 ? 1 : 2, registers = sizeof(T) == 2 ? 48 : 0;
     BK_HD C operator()(C x) const { return math::sin<T>(x); }
 };
 
@@ -23,7 +23,7 @@ struct SinBackward {
 template <class T>
 struct Cos {
     using C = compute_t<T>;
-    static constexpr int vectors = 2, registers = sizeof(T) == 2 ? 48 : 0;
+    static constexpr int vectors = sizeof(T) == 8 ? 1 : 2, registers = sizeof(T) == 2 ? 48 : 0;
     BK_HD C operator()(C x) const { return math::cos<T>(x); }
 };
 
@@ -36,7 +36,7 @@ struct CosBackward {
 template <class T>
 struct Tan {
     using C = compute_t<T>;
-    static constexpr int vectors = 2, registers = sizeof(T) == 2 ? 48 : 0;
+    static constexpr int vectors = sizeof(T) == 8 ? 1 : 2, registers = sizeof(T) == 2 ? 48 : 0;
     BK_HD C operator()(C x) const { return math::tan<T>(x); }
 };
 
