@@ -29,6 +29,7 @@ struct ScoreShape {
 // The bias along a flat walk over the scores.
 template <class T, class Index>
 struct AlibiFunctor {
+    static constexpr int vectors = 2, registers = 40;
     using C = compute_t<T>;
     const T* slopes;
     FastDiv<Index> k_len, q_len, heads;

@@ -175,6 +175,7 @@ struct CoshBackward {
 
 template <class T>
 struct Tanh {
+    static constexpr int vectors = sizeof(T) == 8 ? 2 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const { return math::tanh<T>(x); }
 };
