@@ -120,8 +120,8 @@ ROUNDED = 0.5 + 2.0**-10
 # 16 bits are rounded from f32, whose error is below 2^-18 of the value.
 ULP = {"f64": 2.0, "f32": 2.0, "f16": 0.5 + 2.0**-6, "bf16": 0.5 + 2.0**-6}
 COMPOSITE = {"f32": 3.0, "f64": 5.0}
-# activations, in f64 none from a library; gradients have a root or one more product, and a lower bound would cost f32 its
-# speed on a GPU
+# activations, in f64 none from a library; gradients have a root or one more product, and a lower bound would cost speed
+# on a GPU
 ACTIVATION = {"f32": 3.0, "f64": 3.0}
 ACTIVATION_GRADIENT = {"f32": 4.0, "f64": 3.0}
 # glibc's vector functions of f64 promise 4 units (its manual, "libmvec"); those of f32 that pass 2 are not used.
