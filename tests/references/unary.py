@@ -5,9 +5,9 @@ BACKWARD[name](dy, saved, *parameters)    dx; `saved` is y for the names in SAVE
 INTEGER[name](x, dtype)                   y, an array of the integer dtype
 
 Results of the first two have the widest floating-point type that there is, and are good to a few units of its last
-place (2^-60 with 64 bits) except beside a zero at an irrational argument, where they are good to that of the terms
-which cancel. Parameters left out have the table's constants; they are taken as they are, so a caller who tests a kernel
-passes them as the kernel sees them: rounded to its compute type.
+place (2^-60 with 64 bits) except beside a zero of lgamma or digamma at an irrational argument, where they are good to
+that of the terms which cancel. Parameters left out have the table's constants; they are taken as they are, so a caller
+who tests a kernel passes them as the kernel sees them: rounded to its compute type.
 """
 
 import numpy as np
@@ -32,6 +32,7 @@ from .extended import (
     two_product,
     wide,
 )
+from .roots import beside_root
 
 SELU_ALPHA, SELU_SCALE = Wide("1.6732632423543772"), Wide("1.0507009873554805")
 GELU_CUBE = parts("0.044715")
@@ -192,9 +193,11 @@ def sigmoid_of(high, low=0):
 forward(sigmoid_of, "sigmoid")
 derivative("sigmoid", lambda y: y * (1 - y))
 forward(lambda x: limits(x, x * sigmoid_of(x), Wide("-0.0"), _INF), "silu")
-derivative("silu", lambda x: limits(x, sigmoid_of(x) * (1 + x * sigmoid_of(-x)), Wide(0), Wide(1)))
+derivative(
+    "silu", lambda x: limits(x, beside_root("silu", x, sigmoid_of(x) * (1 + x * sigmoid_of(-x))), Wide(0), Wide(1))
+)
 forward(lambda x: limits(x, x * normal_cdf(x), Wide("-0.0"), _INF), "gelu")
-derivative("gelu", lambda x: limits(x, normal_cdf(x) + x * normal_density(x), Wide(0), Wide(1)))
+derivative("gelu", lambda x: limits(x, beside_root("gelu", x, normal_cdf(x) + x * normal_density(x)), Wide(0), Wide(1)))
 FORWARD["gelu_erf"], BACKWARD["gelu_erf"] = FORWARD["gelu"], BACKWARD["gelu"]
 
 
@@ -223,7 +226,7 @@ def gelu_tanh_backward(dy, x):
     near = np.clip(x, -1000, 1000)
     high, low = twice_gelu_argument(near)
     slope = 2 * SQRT_TWO_OVER_PI[0] * (1 + 3 * GELU_CUBE[0] * near * near)
-    return dy * (sigmoid_of(high, low) * (1 + near * slope * sigmoid_of(-high, -low)))
+    return dy * beside_root("gelu_tanh", x, sigmoid_of(high, low) * (1 + near * slope * sigmoid_of(-high, -low)))
 
 
 def mish_parts(x):
@@ -242,7 +245,7 @@ def mish(x):
 def mish_backward(dy, x):
     e, n = mish_parts(x)
     slope = (n * (n + 2) + 4 * x * e * (e + 1)) / ((n + 2) * (n + 2))
-    return dy * limits(x, np.where(x > 100, Wide(1), slope), Wide(0), Wide(1))
+    return dy * limits(x, beside_root("mish", x, np.where(x > 100, Wide(1), slope)), Wide(0), Wide(1))
 
 
 @forward

@@ -24,7 +24,7 @@ from .common import (
 TABLES = ("unary", "unary_integer")
 # ln of the largest value, which exponential functions reach
 REACH = {"f16": 11.1, "bf16": 88.8, "f32": 88.8, "f64": 709.8}
-# where a function's formula or its domain changes, beside 0
+# where a function's formula or its domain changes, or its gradient has a root, beside 0
 EDGES = {
     **dict.fromkeys(("asin", "acos", "acosh", "atanh", "erfinv", "hardtanh", "log", "log2", "log10", "softsign"), (1,)),
     **dict.fromkeys(("hardswish", "hardsigmoid"), (3,)),
@@ -32,7 +32,9 @@ EDGES = {
     **dict.fromkeys(("floor", "ceil", "round", "trunc", "frac"), (0.5, 1, 1.5, 2, 2.5, 2.0**10, 2.0**23, 2.0**52)),
     **dict.fromkeys(("sin", "cos", "tan"), tuple(k * np.pi / 4 for k in (1, 2, 3, 4, 6, 8, 22, 710))),
     "relu6": (6,), "log1p": (1,), "logit": (0.5, 1), "lgamma": (0.5, 1, 2, 3), "digamma": (1, 1.4616321449683622, 2),
-    "softplus": (20,), "mish": (20,), "tanhshrink": (0.5, 1), "powf": (1, 2), "powi": (1, 2), "cbrt": (1, 8, 27),
+    **dict.fromkeys(("gelu", "gelu_erf"), (0.7517915246935645,)), "gelu_tanh": (0.7524614220710163,),
+    "silu": (1.2784645427610738,), "mish": (1.192431214515495, 20), "softplus": (20,), "tanhshrink": (0.5, 1),
+    "powf": (1, 2), "powi": (1, 2), "cbrt": (1, 8, 27),
 }  # fmt: skip
 
 
@@ -81,7 +83,8 @@ def domain(draw, function, shape):
         return mixture(draw, shape, np.abs(3 * normal), 50 * normal, tiny, near(draw, shape, EDGES[function]))
     if function in ("erf", "erfc", "gelu", "gelu_erf", "gelu_tanh", "silu", "mish", "sigmoid", "softplus"):
         wing = {"silu": reach, "mish": reach, "sigmoid": reach, "softplus": reach}.get(function, (2 * reach) ** 0.5)
-        return mixture(draw, shape, rng.uniform(-1.1 * wing, 1.1 * wing, shape), 3 * normal, tiny)
+        edge = near(draw, shape, [s * e for e in edges(function) for s in (1, -1)])
+        return mixture(draw, shape, rng.uniform(-1.1 * wing, 1.1 * wing, shape), 3 * normal, tiny, edge)
     return mixture(draw, shape, 3 * normal, tiny, near(draw, shape, [s * e for e in edges(function) for s in (1, -1)]))
 
 
@@ -165,13 +168,6 @@ def constants(function, dtype):
     return (np.float64(0.01) if dtype == "f64" else np.float64(np.float32(0.01)),)
 
 
-# Roots of derivatives beside which two terms of the given size cancel
-ROOTS = {
-    "gelu": (-0.7517916243860, 0.23), "gelu_erf": (-0.7517916243860, 0.23), "gelu_tanh": (-0.7524614220710, 0.23),
-    "silu": (-1.2784645427610, 0.22), "mish": (-1.1924312145100, 0.3),
-}  # fmt: skip
-
-
 def cancelled(function, x, dtype, backward):
     """Size of terms that cancel where they need not do so without a loss: f64 has no wider type to be computed in.
 
@@ -186,9 +182,6 @@ def cancelled(function, x, dtype, backward):
             return np.where(negative, 16.0 * (1 + np.log1p(np.where(negative, -x, 0.0))), 0.0)
     if dtype != "f64":
         return 0.0
-    if backward and function in ROOTS:
-        root, size = ROOTS[function]
-        return np.where(np.abs(x - root) < 0.25, size, 0.0)
     if function == "lgamma" or (function == "digamma" and not backward):
         with np.errstate(all="ignore"):
             size = 1 + np.log1p(np.abs(x)) * (np.abs(x) if function == "lgamma" and not backward else 1)
