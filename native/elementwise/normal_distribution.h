@@ -21,7 +21,7 @@ struct NormalTail {
     // Beyond this z exp(-z^2 / 2) is 0.
     static constexpr double kCap = std::is_same_v<C, double> ? 46.125 : 16.1875;
 
-    // Of f32: such that the first coefficients of W and V are rounded to f32 by next to nothing, and d - a is exact.
+    // Of f32: such that the first coefficients of W and V are rounded to f32 by next to nothing.
     static constexpr C kPole = std::is_same_v<C, double> ? C(3) : C(3.28857421875);
 
     C z;
@@ -34,11 +34,11 @@ struct NormalTail {
             const C q = polynomial(z, 1, 1.52532415, 0.958283863, 0.301973854, 0.0433407297);
             return NormalTail{z, math::reciprocal<T>(q), C(0)};
         } else {
-            // z / (z + a), on whose error that of z R(z) depends least
-            const C d = z + kPole;
-            const C t = math::reciprocal<T>(d);
+            // z / (z + a), on whose error that of z R(z) depends least, and least of all for large z, where that of the
+            // remainder shows; z + a need not be exact.
+            const C t = math::reciprocal<T>(z + kPole);
             const C q = z * t;
-            const C part = math::fma(math::fma(-q, z - (d - kPole), math::fma(-q, d, z)), t, q);
+            const C part = math::fma(math::fma(-q, z, math::fma(-q, kPole, z)), t, q);
             return NormalTail{z, part, math::fma(C(2), part, C(-1))};
         }
     }
