@@ -26,6 +26,23 @@ VALUES = [
     ("tanhshrink", 1e-5, "3.333333333200000818035935911174399805e-16"),
     ("softplus", -40.0, "4.2483542552915889863049778436315821819e-18"),
 ]
+# Derivatives beside their roots, likewise.
+SLOPES = [
+    ("gelu", -0.7517915000000004, "0.000000010655124780694294446199228365347"),
+    ("gelu", -0.7517915246935645, "-6.4537517293677532196768648319303e-18"),
+    ("gelu", -0.75, "0.00077427826076489562830876445996532"),
+    ("gelu", -0.7205, "0.013881630494643376688611863932547"),
+    ("gelu", -0.7206, "0.013836061698744262786754680043559"),
+    ("gelu_tanh", -0.7524883905813043, "-0.000011606967440109844462265462631832"),
+    ("gelu_tanh", -0.7524614220710163, "-1.5647455740893693187039810306879e-17"),
+    ("gelu_tanh", -0.78, "-0.011558458458269726684815408371137"),
+    ("silu", -1.2784581914593387, "0.0000013833937801378487803148576542394"),
+    ("silu", -1.278464542761074, "-2.4520079389357080338676727647241e-17"),
+    ("silu", -1.25, "0.0063191550846875812408700424717889"),
+    ("mish", -1.1924000000000037, "0.0000083328492788897535046727198178611"),
+    ("mish", -1.192431214515495, "7.2217268301668617026294063670332e-17"),
+    ("mish", -1.2, "-0.0020087613935290468027474378552695"),
+]
 
 
 @pytest.mark.parametrize("name", sorted(BACKWARD))
@@ -46,6 +63,12 @@ def test_gradients_are_slopes(name):
 @pytest.mark.parametrize(("name", "x", "value"), VALUES)
 def test_known_values(name, x, value):
     got, wanted = FORWARD[name](np.float64(x)), np.longdouble(value)
+    assert abs(got - wanted) <= 8 * np.finfo(np.longdouble).eps * abs(wanted), f"{got!r}, expected {wanted!r}"
+
+
+@pytest.mark.parametrize(("name", "x", "value"), SLOPES)
+def test_slopes_beside_roots(name, x, value):
+    got, wanted = BACKWARD[name](1.0, np.float64(x)), np.longdouble(value)
     assert abs(got - wanted) <= 8 * np.finfo(np.longdouble).eps * abs(wanted), f"{got!r}, expected {wanted!r}"
 
 
