@@ -283,7 +283,7 @@ BK_HD compute_t<T> carried_times_exp(Pair<T> a, const ScaledExp<T>& e) {
         return (a.high + math::fma(a.high, e.t, a.low)) * e.power;
 }
 
-// Scales of powers of two that would be subnormal, or whose products would be.
+// Powers of two that would be subnormal, or whose products would be, are lifted: multiplied by 2^lift.
 template <class C>
 struct PowerRange {
     static constexpr bool f64 = std::is_same_v<C, double>;
@@ -411,13 +411,11 @@ BK_HD compute_t<T> expm1_of_negative(compute_t<T> x) {
     }
 }
 
-// (2 artanh(s) - 2 s) / s with s^2 = z in [0, 1/9].
+// (2 artanh(s) - 2 s) / s with s^2 = z in [0, 1/9]; f32 has no use for it.
 template <class T>
 BK_HD compute_t<T> artanh_series(compute_t<T> z) {
     if constexpr (math::kIsHalf<T>)
         return z * polynomial(z, 0.66673557402, 0.39633818912, 0.33997450469);
-    else if constexpr (std::is_same_v<T, float>)
-        return z * polynomial(z, 0.66666413128, 0.40021699551, 0.27999132041, 0.28024504468);
     else
         return z * polynomial(z, 0.6666666666666630384, 0.4000000000015722277, 0.2857142854785661168, 0.2222222396956026121,
                               0.1818174393082278189, 0.1538655980150688000, 0.1330097512289355362, 0.1210607456990910463,

@@ -31,8 +31,8 @@ BK_HD float logit(float x) {
     return math::select((x > 0.0f) & (x < 1.0f), y, limit);
 }
 
-// ln(x / (1 - x)) of x, or for p0 > 0 of min(max(x, p0), 1 - p0). But in f32, between 1/3 and 2/3 it is 2 artanh(2 x - 1),
-// whose argument is exact.
+// ln(x / (1 - x)) of x, or for p0 > 0 of min(max(x, p0), 1 - p0); but for f32, between 1/3 and 2/3 it is computed as
+// 2 artanh(2 x - 1), whose argument is exact.
 template <class T>
 struct Logit {
     using C = compute_t<T>;
