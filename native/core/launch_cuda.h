@@ -27,6 +27,7 @@ struct Grid {
     dim3 blocks;
     dim3 threads;
     unsigned cluster = 1;  // blocks of a cluster, along x; needs sm_90
+    unsigned shared = 0;   // bytes of dynamic shared memory a block, at most 48 KiB
 };
 
 template <class... P, class... A>
@@ -34,6 +35,7 @@ Status launch_kernel(const Launch& launch, const Grid& grid, void (*kernel)(P...
     cudaLaunchConfig_t config{};
     config.gridDim = grid.blocks;
     config.blockDim = grid.threads;
+    config.dynamicSmemBytes = grid.shared;
     config.stream = stream_of(launch);
     cudaLaunchAttribute attribute{};
     if (grid.cluster > 1) {

@@ -8,6 +8,8 @@
 #define BK_CUDA 1
 #define BK_HD __host__ __device__ __forceinline__
 #define BK_DEVICE __device__ __forceinline__
+// Shared memory of as many bytes as the launch says.
+#define BK_LAUNCH_SHARED(type, name) extern __shared__ type name[]
 #else
 #define BK_CUDA 0
 #define BK_HD inline __attribute__((always_inline))

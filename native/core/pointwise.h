@@ -117,10 +117,10 @@ BK_HD void put(Pack<Vec<T, N>...>& y, int lane, const Pack<C...>& result) {
     put_each(y, lane, result, std::index_sequence_for<T...>{});
 }
 
-// Elements element, ..., element + N - 1.
+// Elements element, ..., element + N - 1, of which the first `exist` do; what is computed of others is not to be stored.
 template <int N, class Fn, class... Out, class... In, size_t... I>
 BK_HD void compute(const Fn& fn, int64_t element, const Pack<Vec<In, N>...>& x, Pack<Vec<Out, N>...>& y,
-                   std::index_sequence<I...>) {
+                   std::index_sequence<I...>, int exist = N) {
     const auto piece = piece_at(fn, element, 0);
     if (piece.count >= N) {
 #if BK_ON_GPU
@@ -131,7 +131,8 @@ BK_HD void compute(const Fn& fn, int64_t element, const Pack<Vec<In, N>...>& x, 
 #if BK_ON_GPU
 #pragma unroll
 #endif
-        for (int lane = 0; lane < N; ++lane) put(y, lane, piece_at(fn, element + lane, 0)(0, widen(get<I>(x).lane[lane])...));
+        for (int lane = 0; lane < N; ++lane)
+            if (lane < exist) put(y, lane, piece_at(fn, element + lane, 0)(0, widen(get<I>(x).lane[lane])...));
     }
 }
 

@@ -1,5 +1,6 @@
-// Pointwise kernels for any strides: by vectors along the last axis, by tiles for operands that lie across each other, and
-// else one element a thread and step.
+// The pointwise kernel for any strides: by vectors along the last axis, by tiles for operands that lie across each other, and
+// else element by element. One kernel has all three ways, so that a functor is compiled for it once: what differs is how a
+// thread loads and stores the few elements that it computes together, its group.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,10 @@
 #include "core/strided_plan.cuh"
 
 namespace bk {
+
+// Elements of a group, where `lanes` fill 16 bytes. 8 bytes of 16-bit operands keep the memory of a chip as busy, and leave
+// half as much to compile and to hold in registers.
+constexpr int group_of(int lanes) { return lanes < 4 ? lanes : 4; }
 
 template <int Operands>
 BK_DEVICE Offsets<Operands, uint32_t> outer_offsets(const StridedPlan<Operands>& plan, uint32_t i) {
@@ -82,12 +87,10 @@ BK_DEVICE void store_strided(const Pack<Out*...>& out, const Offsets<Operands, u
      ...);
 }
 
-// Stores `lanes` of each result.
-template <int N, class Fn, class... Out, class... In, int Operands>
-BK_DEVICE void compute_and_copy(const Fn& fn, const Outputs<Out...>& out, const Pack<Vec<In, N>...>& x, int64_t element,
-                                Offsets<Operands, uint32_t> offset, const StridedPlan<Operands>& plan, Lanes lanes) {
-    Pack<Vec<Out, N>...> y;
-    compute<N>(fn, element, x, y, std::index_sequence_for<In...>{});
+// Stores `lanes` of each result, and its copies.
+template <int N, class... Out, int Operands>
+BK_DEVICE void store_copies(const Outputs<Out...>& out, const Pack<Vec<Out, N>...>& y, Offsets<Operands, uint32_t> offset,
+                            const StridedPlan<Operands>& plan, Lanes lanes) {
     for (int c = 0; c < plan.copies; ++c) {
         store_strided<N>(out.pointer, offset, y, plan.single, lanes, std::index_sequence_for<Out...>{});
 #pragma unroll
@@ -101,32 +104,6 @@ BK_DEVICE Words<Pack<Vec<In, N>...>> load_strided(const Pack<const In*...>& in, 
     constexpr int kOut = Operands - sizeof...(In);
     return {pack(load_lanes<N>(get<I>(in) + signed_offset(offset.of[kOut + I]), plan.broadcast >> (kOut + I) & 1,
                                plan.single >> (kOut + I) & 1, lanes)...)};
-}
-
-template <class... In, int Operands, size_t... I>
-BK_DEVICE Pack<Vec<In, 1>...> load_elements(const Pack<const In*...>& in, const Offsets<Operands, uint32_t>& offset,
-                                            std::index_sequence<I...>) {
-    constexpr int kOut = Operands - sizeof...(In);
-    return pack(Vec<In, 1>{{get<I>(in)[signed_offset(offset.of[kOut + I])]}}...);
-}
-
-// Operands of the plan: the outputs, then the inputs. The walk's last axis counts vectors of N elements, one a thread.
-template <int N, int Registers, class Fn, class Out, class In>
-__global__ void __launch_bounds__(kPointwiseThreads, resident_blocks(Registers))
-    vector_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
-    constexpr typename In::Indices kInputs{};
-    const DivMod<uint32_t> block = plan.row_blocks(blockIdx.x);
-    const uint32_t row = block.quotient + blockIdx.y;
-    const uint32_t v = block.remainder * kPointwiseThreads + threadIdx.x;
-    if (v >= plan.count) return;
-    Lanes lanes{0, N};
-    if (plan.inner != 0) {
-        const int start = static_cast<int>(plan.per_row(v).remainder * N) - plan.shift;
-        lanes = {max(0, -start), min(N, static_cast<int>(plan.inner) - start)};
-    }
-    const auto offset = sum_of(plan.walk(v), outer_offsets(plan, row));
-    const auto x = load_strided<N>(in.pointer, offset, plan, lanes, kInputs);
-    compute_and_copy<N>(fn, out, from_words(x, kInputs), (int64_t{row} * plan.count + v) * N, offset, plan, lanes);
 }
 
 // --- tiles ----------------------------------------------------------------------------------------------------------
@@ -172,57 +149,54 @@ BK_DEVICE Pack<In*...> tile_pointers(char* memory, const Inputs<In...>&, std::in
     return Pack<In*...>{{{reinterpret_cast<In*>(take(Tile::side * kTile * Tile::template pitch<In> * sizeof(In)))}...}};
 }
 
-// Four elements of a tile: W neighbours in each of 4 / W rows, which lie `apart`. Where W is 1, `count` of them exist.
-template <int W>
+// G elements of a tile: W neighbours in each of G / W rows, which lie `apart`. Where W is 1, `count` of them exist.
+template <int W, int G>
 struct TileGroup {
-    static constexpr int rows = kElementsPerThread / W;
+    static constexpr int rows = G / W;
     static constexpr int apart = W == 1 ? kRowsApart : 1;
     int count;
 };
 
-template <int W, int Pitch, class T>
-BK_DEVICE Vec<T, kElementsPerThread> load_group(TileGroup<W> group, bool staged, const T* tile, const T* x, uint32_t offset,
-                                                uint32_t row_step) {
-    Vec<T, kElementsPerThread> result{};
+template <int W, int Pitch, int G, class T>
+BK_DEVICE Vec<T, G> load_group(TileGroup<W, G> group, bool staged, const T* tile, const T* x, uint32_t offset,
+                               uint32_t row_step) {
+    Vec<T, G> result{};
     if (W > 1 && staged) {
 #pragma unroll
         for (int c = 0; c < W; ++c) {
-            const auto column = load<TileGroup<W>::rows>(tile + c * Pitch);
+            const auto column = load<TileGroup<W, G>::rows>(tile + c * Pitch);
 #pragma unroll
-            for (int r = 0; r < TileGroup<W>::rows; ++r) result.lane[r * W + c] = column.lane[r];
+            for (int r = 0; r < TileGroup<W, G>::rows; ++r) result.lane[r * W + c] = column.lane[r];
         }
         return result;
     }
 #pragma unroll
-    for (int r = 0; r < TileGroup<W>::rows; ++r) {
+    for (int r = 0; r < TileGroup<W, G>::rows; ++r) {
         if (W == 1 && r >= group.count) continue;
-        const auto row = staged ? load<W>(tile + r * TileGroup<W>::apart)
-                                : load<W>(x + signed_offset(offset + r * TileGroup<W>::apart * row_step));
+        const auto row = staged ? load<W>(tile + r * TileGroup<W, G>::apart)
+                                : load<W>(x + signed_offset(offset + r * TileGroup<W, G>::apart * row_step));
 #pragma unroll
         for (int c = 0; c < W; ++c) result.lane[r * W + c] = row.lane[c];
     }
     return result;
 }
 
-template <int W, class T>
-BK_DEVICE void store_group(TileGroup<W> group, T* y, const Vec<T, kElementsPerThread>& value, uint32_t offset,
-                           uint32_t row_step) {
+template <int W, int G, class T>
+BK_DEVICE void store_group(TileGroup<W, G> group, T* y, const Vec<T, G>& value, uint32_t offset, uint32_t row_step) {
 #pragma unroll
-    for (int r = 0; r < TileGroup<W>::rows; ++r) {
+    for (int r = 0; r < TileGroup<W, G>::rows; ++r) {
         if (W == 1 && r >= group.count) continue;
         Vec<T, W> row;
 #pragma unroll
         for (int c = 0; c < W; ++c) row.lane[c] = value.lane[r * W + c];
-        store<W>(y + signed_offset(offset + r * TileGroup<W>::apart * row_step), row);
+        store<W>(y + signed_offset(offset + r * TileGroup<W, G>::apart * row_step), row);
     }
 }
 
-template <int W, class... In, int Operands, size_t... I>
-BK_DEVICE Pack<Vec<In, kElementsPerThread>...> load_groups(TileGroup<W> group, const Inputs<In...>& in,
-                                                           const Pack<In*...>& tile, int r, int c,
-                                                           const StridedPlan<Operands>& plan,
-                                                           const Offsets<Operands, uint32_t>& offset,
-                                                           std::index_sequence<I...>) {
+template <int W, int G, class... In, int Operands, size_t... I>
+BK_DEVICE Pack<Vec<In, G>...> load_groups(TileGroup<W, G> group, const Inputs<In...>& in, const Pack<In*...>& tile, int r,
+                                          int c, const StridedPlan<Operands>& plan, const Offsets<Operands, uint32_t>& offset,
+                                          std::index_sequence<I...>) {
     using Tile = Inputs<In...>;
     constexpr int kOut = Operands - sizeof...(In);
     return pack(load_group<W, Tile::template pitch<In>>(group, sizeof...(In) == 1 || (plan.staged >> I & 1),
@@ -230,8 +204,8 @@ BK_DEVICE Pack<Vec<In, kElementsPerThread>...> load_groups(TileGroup<W> group, c
                                                         offset.of[kOut + I], plan.row_step[kOut + I])...);
 }
 
-template <int W, int Operands, class... Out, size_t... O>
-BK_DEVICE void store_groups(TileGroup<W> group, const Pack<Out*...>& out, const Pack<Vec<Out, kElementsPerThread>...>& y,
+template <int W, int G, int Operands, class... Out, size_t... O>
+BK_DEVICE void store_groups(TileGroup<W, G> group, const Pack<Out*...>& out, const Pack<Vec<Out, G>...>& y,
                             const StridedPlan<Operands>& plan, const Offsets<Operands, uint32_t>& offset,
                             std::index_sequence<O...>) {
     ((sizeof...(Out) == 1 || get<O>(out) != nullptr
@@ -243,83 +217,139 @@ BK_DEVICE void store_groups(TileGroup<W> group, const Pack<Out*...>& out, const 
 template <class Out, class In>
 constexpr bool kByPairs = kAreHalves<Out> && kAreHalves<In> && In::side % 2 == 0;
 
-// A block has a tile of side * side squares.
-template <class Fn, class Out, class In>
-__global__ void __launch_bounds__(kTileThreads)
-    tile_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
-    constexpr int N = kElementsPerThread;
-    constexpr int kOperands = Out::count + In::count;
-    constexpr int kWidth = kByPairs<Out, In> ? 2 : 1;
-    constexpr typename In::Indices kInputs{};
-    constexpr typename Out::Indices kOutputs{};
-    alignas(16) __shared__ char memory[In::tile_bytes];
-    const auto tile = tile_pointers(memory, in, kInputs);
+// Where a block's tile of side * side squares begins, and how much of it there is.
+template <int Operands>
+struct TilePlace {
+    Offsets<Operands, uint32_t> base;
+    int rows, columns;
+};
+
+template <int Side, int Operands>
+BK_DEVICE TilePlace<Operands> tile_place(const StridedPlan<Operands>& plan) {
     const auto by_column = plan.column_tiles(blockIdx.x);
     const auto by_row = plan.row_tiles(by_column.quotient);
+    const uint32_t row = by_row.remainder * (Side * kTile), column = by_column.remainder * (Side * kTile);
     auto base = sum_of(plan.walk(by_row.quotient), outer_offsets(plan, blockIdx.y));
-    const uint32_t row = by_row.remainder * (In::side * kTile), column = by_column.remainder * (In::side * kTile);
 #pragma unroll
-    for (int k = 0; k < kOperands; ++k) base.of[k] += row * plan.row_step[k] + column * plan.column_step[k];
-    const int rows = static_cast<int>(plan.rows - row), columns = static_cast<int>(plan.columns - column);
-    const bool wide = kWidth > 1 && plan.pairs;
-    if (wide)
-        stage_tiles<kWidth>(in, tile, plan, base, rows, columns, kInputs);
-    else
-        stage_tiles<1>(in, tile, plan, base, rows, columns, kInputs);
-    __syncthreads();
-    const int lane = threadIdx.x % kTile, warp = threadIdx.x / kTile;
-#pragma unroll 1
-    for (int step = 0; step < In::side * In::side; ++step) {
-        const int r = wide ? (step * kRowsApart + warp) * (N / kWidth) : step % In::side * kTile + warp;
-        const int c = wide ? lane * kWidth : step / In::side * kTile + lane;
-        if (c >= columns || r >= rows) continue;
-        const TileGroup<kWidth> block{N};
-        const TileGroup<1> line{(rows - r + kRowsApart - 1) / kRowsApart};
-        Offsets<kOperands, uint32_t> offset = base;
-#pragma unroll
-        for (int k = 0; k < kOperands; ++k) offset.of[k] += r * plan.row_step[k] + c * plan.column_step[k];
-        typename In::template Vectors<N> x;
-        typename Out::template Vectors<N> y;
-        if constexpr (kWidth > 1)
-            x = from_words(wide ? to_words(load_groups(block, in, tile, r, c, plan, offset, kInputs), kInputs)
-                                : to_words(load_groups(line, in, tile, r, c, plan, offset, kInputs), kInputs),
-                           kInputs);
-        else
-            x = load_groups(line, in, tile, r, c, plan, offset, kInputs);
-        compute<N>(fn, 0, x, y, kInputs);
-        if (wide)
-            store_groups(block, out.pointer, y, plan, offset, kOutputs);
-        else
-            store_groups(line, out.pointer, y, plan, offset, kOutputs);
-    }
+    for (int k = 0; k < Operands; ++k) base.of[k] += row * plan.row_step[k] + column * plan.column_step[k];
+    return {base, static_cast<int>(plan.rows - row), static_cast<int>(plan.columns - column)};
 }
 
 // --- elements -------------------------------------------------------------------------------------------------------
 
-template <class Fn, class Out, class In>
-__global__ void __launch_bounds__(kTileThreads)
-    element_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
-    constexpr int U = kElementsPerThread;
+// Lane `lane` of each input, from where `offset` says.
+template <int G, class... In, int Operands, size_t... I>
+BK_DEVICE void load_lane(Pack<Vec<In, G>...>& x, int lane, const Pack<const In*...>& in,
+                         const Offsets<Operands, uint32_t>& offset, std::index_sequence<I...>) {
+    constexpr int kOut = Operands - sizeof...(In);
+    ((get<I>(x).lane[lane] = get<I>(in)[signed_offset(offset.of[kOut + I])]), ...);
+}
+
+template <int G, class... Out, int Operands, size_t... O>
+BK_DEVICE void store_lane(const Outputs<Out...>& out, const Pack<Vec<Out, G>...>& y, int lane,
+                          const Offsets<Operands, uint32_t>& offset, const StridedPlan<Operands>& plan,
+                          std::index_sequence<O...>) {
+    store_copies<1>(out, pack(Vec<Out, 1>{{get<O>(y).lane[lane]}}...), offset, plan, Lanes{0, 1});
+}
+
+// A number that the compiler takes for an unknown one, so that it makes no copy of what follows for each of its values.
+BK_DEVICE int unknown(int value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
+// --- the kernel -----------------------------------------------------------------------------------------------------
+
+// Operands of the plan: the outputs, then the inputs. G elements are a vector. Those that a thread takes one by one lie a
+// block's threads apart or, for a functor of the position, which wants a run of them, next to each other.
+template <int G, int Registers, class Fn, class Out, class In>
+__global__ void __launch_bounds__(kTileThreads, resident_blocks(Registers) * kPointwiseThreads / kTileThreads)
+    strided_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
     constexpr int kOperands = Out::count + In::count;
+    constexpr bool kHasTiles = In::count > 0 && !kIsPositional<Fn>;
+    constexpr int kWidth = G > 1 && kByPairs<Out, In> ? 2 : 1;
+    constexpr int kSlabRows = kRowsApart * G;  // rows of one column of squares that the block takes in a step
+    constexpr int kSlabs = In::side * kTile / kSlabRows;
+    constexpr uint32_t kApart = kIsPositional<Fn> ? 1 : kTileThreads;
     constexpr typename In::Indices kInputs{};
-    const auto base = outer_offsets(plan, blockIdx.y);
-    const uint32_t first = blockIdx.x * (kTileThreads * U) + threadIdx.x;
-    Offsets<kOperands, uint32_t> offset[U];
-    typename In::template Vectors<1> x[U] = {};
+    constexpr typename Out::Indices kOutputs{};
+    BK_LAUNCH_SHARED(uint4, shared_memory);
+    const auto tile = tile_pointers(reinterpret_cast<char*>(shared_memory), in, kInputs);
+
+    Offsets<kOperands, uint32_t> offset[G] = {};  // of each element; the first alone for vectors and tiles
+    Lanes lanes{0, G};
+    int64_t element = 0;
+    int steps = 1, rows = 0, columns = 0;
+    if (plan.kind == kByVectors) {
+        const DivMod<uint32_t> block = plan.row_blocks(blockIdx.x);
+        const uint32_t row = block.quotient + blockIdx.y;
+        const uint32_t v = block.remainder * kPointwiseThreads + threadIdx.x;
+        if (v >= plan.count) return;
+        if (plan.inner != 0) {
+            const int start = static_cast<int>(plan.per_row(v).remainder * G) - plan.shift;
+            lanes = {max(0, -start), min(G, static_cast<int>(plan.inner) - start)};
+        }
+        offset[0] = sum_of(plan.walk(v), outer_offsets(plan, row));
+        element = (int64_t{row} * plan.count + v) * G;
+    } else if (!kHasTiles || plan.kind == kByElements) {
+        const uint32_t first = blockIdx.x * (kTileThreads * G) + threadIdx.x * (kIsPositional<Fn> ? G : 1);
+        if (first >= plan.count) return;
+        const auto base = outer_offsets(plan, blockIdx.y);
+        lanes.last = static_cast<int>(min(uint32_t{G}, (plan.count - first + kApart - 1) / kApart));
 #pragma unroll
-    for (int u = 0; u < U; ++u) {
-        const uint32_t v = first + u * kTileThreads;
-        if (v >= plan.count) continue;
-        offset[u] = sum_of(plan.walk(v), base);
-        x[u] = load_elements(in.pointer, offset[u], kInputs);
+        for (int k = 0; k < G; ++k)
+            if (lanes.has(k)) offset[k] = sum_of(plan.walk(first + k * kApart), base);
+        element = int64_t{blockIdx.y} * plan.count + first;
+    } else {
+        const auto place = tile_place<In::side>(plan);
+        offset[0] = place.base, rows = place.rows, columns = place.columns;
+        if (kWidth > 1 && plan.pairs)
+            stage_tiles<kWidth>(in, tile, plan, offset[0], rows, columns, kInputs);
+        else
+            stage_tiles<1>(in, tile, plan, offset[0], rows, columns, kInputs);
+        __syncthreads();
+        steps = kSlabs * In::side;
     }
-    // What lies past the end is computed from zeros, so that no branch keeps the elements of a thread apart.
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+        int kind = unknown(plan.kind);
+        const bool wide = kWidth > 1 && plan.pairs;
+        const int lane = threadIdx.x % kTile, warp = threadIdx.x / kTile;
+        const int r = wide ? (step * kRowsApart + warp) * (G / kWidth) : step % kSlabs * kSlabRows + warp;
+        const int c = wide ? lane * kWidth : step / kSlabs * kTile + lane;
+        const TileGroup<kWidth, G> square{G};
+        const TileGroup<1, G> line{(rows - r + kRowsApart - 1) / kRowsApart};
+        Offsets<kOperands, uint32_t> at;
+        Words<typename In::template Vectors<G>> x;
+        if (kind == kByVectors) {
+            x = load_strided<G>(in.pointer, offset[0], plan, lanes, kInputs);
+        } else if (!kHasTiles || kind == kByElements) {
+            typename In::template Vectors<G> loaded{};
 #pragma unroll
-    for (int u = 0; u < U; ++u) {
-        const uint32_t v = first + u * kTileThreads;
-        if (!kIsPositional<Fn> || v < plan.count)
-            compute_and_copy<1>(fn, out, x[u], int64_t{blockIdx.y} * plan.count + v, offset[u], plan,
-                                Lanes{0, v < plan.count ? 1 : 0});
+            for (int k = 0; k < G; ++k)
+                if (lanes.has(k)) load_lane<G>(loaded, k, in.pointer, offset[k], kInputs);
+            x = to_words(loaded, kInputs);
+        } else {
+            if (c >= columns || r >= rows) continue;
+#pragma unroll
+            for (int k = 0; k < kOperands; ++k) at.of[k] = offset[0].of[k] + r * plan.row_step[k] + c * plan.column_step[k];
+            x = wide ? to_words(load_groups(square, in, tile, r, c, plan, at, kInputs), kInputs)
+                     : to_words(load_groups(line, in, tile, r, c, plan, at, kInputs), kInputs);
+        }
+        kind = unknown(kind);
+        typename Out::template Vectors<G> y;
+        compute<G>(fn, element, from_words(x, kInputs), y, kInputs, lanes.last);
+        if (kind == kByVectors) {
+            store_copies<G>(out, y, offset[0], plan, lanes);
+        } else if (!kHasTiles || kind == kByElements) {
+#pragma unroll
+            for (int k = 0; k < G; ++k)
+                if (lanes.has(k)) store_lane<G>(out, y, k, offset[k], plan, kOutputs);
+        } else if (wide) {
+            store_groups(square, out.pointer, y, plan, at, kOutputs);
+        } else {
+            store_groups(line, out.pointer, y, plan, at, kOutputs);
+        }
     }
 }
 
@@ -341,25 +371,23 @@ template <class Fn, class Out, class In>
 struct StridedStart {
     static constexpr int kOperands = Out::count + In::count;
     using Shape = PointwiseShape<Fn, Out, In>;
+    static constexpr int group = group_of(Shape::lanes);
     const Launch& launch;
     const Fn& fn;
     const Out& out;
     const In& in;
 
-    static Status start(void* context, StridedKernel which, const StridedPlan<kOperands>& plan, const int64_t* offset,
-                        dim3 blocks) {
+    static Status start(void* context, const StridedPlan<kOperands>& plan, const int64_t* offset, dim3 blocks) {
         constexpr int kRegisters = Shape::registers > 40 ? Shape::registers : 40;
         const StridedStart& self = *static_cast<const StridedStart*>(context);
         Out out = self.out;
         In in = self.in;
         advance(&out.pointer, offset, typename Out::Indices{});
         advance(&in.pointer, offset + Out::count, typename In::Indices{});
-        auto kernel = element_kernel<Fn, Out, In>;
-        if (which == StridedKernel::kVectors) kernel = vector_kernel<Shape::lanes, kRegisters, Fn, Out, In>;
-        if constexpr (In::count > 0 && !kIsPositional<Fn>)
-            if (which == StridedKernel::kTiles) kernel = tile_kernel<Fn, Out, In>;
-        const dim3 threads(which == StridedKernel::kVectors ? kPointwiseThreads : kTileThreads);
-        return launch_kernel(self.launch, Grid{blocks, threads}, kernel, self.fn, out, in, plan);
+        const dim3 threads(plan.kind == kByVectors ? kPointwiseThreads : kTileThreads);
+        const unsigned shared = plan.kind == kByTiles ? In::tile_bytes : 0;
+        return launch_kernel(self.launch, Grid{blocks, threads, 1, shared}, strided_kernel<group, kRegisters, Fn, Out, In>,
+                             self.fn, out, in, plan);
     }
 };
 
@@ -367,7 +395,7 @@ template <class Fn, int MaxRank, class... Out, class... In>
 Status launch_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn,
                       const Outputs<Out...>& out, const Inputs<In...>& in) {
     using Start = StridedStart<Fn, Outputs<Out...>, Inputs<In...>>;
-    constexpr int lanes = Start::Shape::lanes;
+    constexpr int lanes = Start::group;
     Start start{launch, fn, out, in};
     StridedCall<Start::kOperands> call{static_cast<int>(sizeof...(Out)),
                                        lanes,

@@ -15,11 +15,13 @@ constexpr int kMostAxes = 16;  // of a repeat of rank 8
 constexpr int kMostOutputs = 3;
 
 constexpr int kTileThreads = 256;
-constexpr int kElementsPerThread = kTile * kTile / kTileThreads;  // of a square
 constexpr int kRowsApart = kTileThreads / kTile;
+
+enum StridedKind { kByVectors, kByTiles, kByElements };
 
 template <int Operands>
 struct StridedPlan {
+    StridedKind kind = kByElements;
     Walk<Operands, uint32_t, kWalkedAxes> walk;  // of elements or vectors; outside the tile where there are tiles
     FastDiv<uint32_t> row_blocks;                // of the walk, where blocks along x also count the slower axes
     int outer_rank = 0;
@@ -170,16 +172,14 @@ int64_t split_axes(const Layout<Operands, MaxRank>& layout, int walked_axes, Str
     return count;
 }
 
-enum class StridedKernel { kVectors, kTiles, kElements };
-
 // What the planning needs to know of a functor and its operands.
 template <int Operands>
 struct StridedCall {
-    int outputs, lanes, block_vectors, side;  // side: squares along a tile's
+    int outputs, lanes, block_vectors, side;  // lanes: elements of a group; side: squares along a tile's
     bool positional, pairs;                   // pairs: tiles can be accessed by pairs of 16-bit neighbours
     int residue[Operands];                    // elements past an aligned address, by operand
-    // Launches a kernel on operands that begin `offset` elements later.
-    Status (*start)(void* context, StridedKernel kernel, const StridedPlan<Operands>& plan, const int64_t* offset, dim3 blocks);
+    // Launches the kernel on operands that begin `offset` elements later.
+    Status (*start)(void* context, const StridedPlan<Operands>& plan, const int64_t* offset, dim3 blocks);
     void* context;
 };
 
@@ -222,12 +222,13 @@ BK_COLD Status plan_strided(const StridedCall<Operands>& call, const Layout<Oper
     const bool by_row =
         vectors && layout.rank > 1 && layout.rank <= kMostAxes - kWalkedAxes && 4 * row_blocks * call.block_vectors <= 5 * row;
     const int64_t slow = split_axes(layout, by_row ? 1 : kWalkedAxes, &plan);
-    int64_t x = ceil_div<int64_t>(plan.count, vectors ? call.block_vectors : kTileThreads * kElementsPerThread);
+    int64_t x = ceil_div<int64_t>(plan.count, vectors ? call.block_vectors : kTileThreads * call.lanes);
     if (plan.staged != 0) x = int64_t{plan.count} * plan.row_tiles.divisor() * plan.column_tiles.divisor();
     plan.row_blocks = FastDiv<uint32_t>(x);
     const dim3 blocks(static_cast<unsigned>(by_row ? x * slow : x), static_cast<unsigned>(by_row ? 1 : slow));
-    const auto kernel = vectors ? StridedKernel::kVectors : plan.staged != 0 ? StridedKernel::kTiles : StridedKernel::kElements;
-    return call.start(call.context, kernel, plan, start, blocks);
+    if (vectors) plan.kind = kByVectors;
+    if (plan.staged != 0) plan.kind = kByTiles;
+    return call.start(call.context, plan, start, blocks);
 }
 
 }  // namespace bk

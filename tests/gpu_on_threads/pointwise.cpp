@@ -39,6 +39,20 @@ T draw() {
         return narrow<T>(static_cast<compute_t<T>>(static_cast<int32_t>(state >> 20) - 2048) / 256);
 }
 
+// Adds the position, by runs of seven; may not be asked for elements that do not exist.
+struct AddPosition {
+    int64_t numel;
+    bool* asked_beyond;
+    struct Piece {
+        int64_t count, first;
+        float operator()(int64_t k, float x) const { return x + static_cast<float>(first + k); }
+    };
+    Piece at(int64_t i) const {
+        if (i < 0 || i >= numel) *asked_beyond = true;
+        return {7 - i % 7, i};
+    }
+};
+
 // Where each operand's strides are unlike those of a dense one.
 enum Kind { kDense, kTurnFirst, kTurnInputs, kTurnOutputs, kBroadcast, kPad16, kPad3, kFlip, kKinds };
 
@@ -111,6 +125,7 @@ bool all_right_of(const char* name, const Fn& fn, const Shape& shape) {
     bool right = true;
     for (int kind = kDense; kind < (large ? kDense + 1 : kKinds); ++kind)
         for (int shift = 0; shift < (large ? 1 : 2); ++shift) {
+            if (kIsPositional<Fn> && kind == kTurnOutputs) continue;  // positions count in the order of the first output
             if (is_right<T>(fn, shape, static_cast<Kind>(kind), shift, std::make_index_sequence<kOut>{},
                             std::make_index_sequence<kIn>{}))
                 continue;
@@ -119,6 +134,17 @@ bool all_right_of(const char* name, const Fn& fn, const Shape& shape) {
             right = false;
         }
     return right;
+}
+
+bool position_is_right() {
+    constexpr Shape kShapes[] = {{1, 70, 90}, {3, 21, 23}, {1, 1, 4099}};
+    bool right = true, asked_beyond = false;
+    for (const Shape& shape : kShapes)
+        right = all_right_of<float, 1, 1>("position f32",
+                                          AddPosition{shape.batches * shape.rows * shape.columns, &asked_beyond}, shape) &&
+                right;
+    if (asked_beyond) puts("a functor of the position was asked beyond the end");
+    return right && !asked_beyond;
 }
 
 template <class T, int kOut, int kIn, class Fn>
@@ -139,6 +165,7 @@ int main() {
     right = all_right<float, 1, 2>("add f32", op::Add<float>{}) && right;
     right = all_right<bf16, 3, 4>("clamp_backward bf16", op::ClampBackward<bf16>{}) && right;
     right = all_right<double, 3, 4>("clamp_backward f64", op::ClampBackward<double>{}) && right;
+    right = position_is_right() && right;
     // So many vectors that a thread takes several, and elements after the last.
     constexpr int64_t kMany = (int64_t{1} << 17) + 500;
     right = all_right_of<float, 1, 1>("neg f32", op::Neg<float>{}, {1, 1, 4 * kMany + 3}) && right;

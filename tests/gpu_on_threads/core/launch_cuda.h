@@ -13,6 +13,8 @@ namespace bk {
 struct Grid {
     dim3 blocks;
     dim3 threads;
+    unsigned cluster = 1;
+    unsigned shared = 0;
 };
 
 template <class... P, class... A>

@@ -18,6 +18,7 @@
 #define __shared__ static
 #define __launch_bounds__(...)
 #define __grid_constant__
+#define BK_LAUNCH_SHARED(type, name) static type name[49152 / sizeof(type)]
 
 struct uint2 {
     unsigned int x, y;
