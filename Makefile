@@ -48,7 +48,8 @@ comma := ,
 # Several chips make a release, which newer chips run by its PTX; a build for one chip is for that one.
 GENCODE := $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
            $(if $(word 2,$(CUDA_ARCHS)),-gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)))
-CUDA_FLAGS := -std=c++17 -O3 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wno-psabi $(if $(WERROR),--Werror=all-warnings) \
+# -O1 is for the host's code, which launches and checks; device code is always optimised.
+CUDA_FLAGS := -std=c++17 -O1 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wno-psabi $(if $(WERROR),--Werror=all-warnings) \
               -Xfatbin=-compress-all --cudart=static $(INCLUDES)
 LINK_FLAGS := -shared -Wl,-z,nodelete $(if $(SAN_LINK),,-Wl$(comma)-s) -Wl,-soname,$(SONAME) -Wl,--version-script=native/version_script.map -Wl,--no-undefined
 

@@ -6,9 +6,12 @@ template: no two rows of any table have one name. Its keys:
 
 template       C++ class template that implements the row, `{T}`, `{U}`, `{I}` standing for dtypes and `{F}` for the
                function's class: gelu_tanh is GeluTanh
-include        headers, relative to native/, that define them
+include        headers, relative to native/, that define them; rows of a table that end with the same of several share a
+               translation unit
 T, U, I        dtypes of the slots; a name takes `{T}` and `{U}` as they are and `{I}` as "", "_i64idx" or "_u8idx"
-F              functions, one a line: its name, then what it computes
+F              functions, one a line: its name, then what it computes. A line `power.h:` names the header of the family
+               that has the classes of those that follow
+units          "T": a translation unit for each width of T, where one would be too long
 params         one a line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a device array
                `in|out|inout dtype name[extents]`; `in?` and `out?` may be NULL, which the template then decides itself.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
@@ -34,12 +37,13 @@ C_TYPES = {
     "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t", "bool": "bk::boolean",
     "fp8e4m3": "bk::e4m3", "fp8e5m2": "bk::e5m2", "s4": "bk::s4x2", "u4": "bk::u4x2",
 }  # fmt: skip
+WIDTHS = {dtype: 64 if "64" in dtype else 32 if "32" in dtype else 16 if "16" in dtype else 8 for dtype in C_TYPES}
 BITS = {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"}
 COMPUTE = {"f16": "f32", "bf16": "f32"}
 INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
 DIRECTIONS = {"in", "in?", "out", "out?", "inout"}
 SLOTS = ("T", "U", "I")
-KEYS = {"F", "template", "include", "params", "workspace", "can_implement", "deterministic", "doc", "like"}
+KEYS = {"F", "template", "include", "units", "params", "workspace", "can_implement", "deterministic", "doc", "like"}
 OWN = ("workspace", "can_implement", "like")  # keys that a row does not take from another
 
 
@@ -98,6 +102,8 @@ class Row:
     template: str
     includes: tuple[str, ...]
     functions: dict[str, str]  # name -> what it computes; empty for a row of one function
+    headers: dict[str, str]  # name -> header of the family that has its class
+    by_width: bool  # whether each width of T has a translation unit
     slots: dict[str, tuple[str, ...]]
     params: tuple[Param, ...]
     check_params: tuple[Param, ...]
@@ -128,6 +134,20 @@ class Row:
                 op = op.replace(f"{{{slot}}}", INDEX_SUFFIX[value] if slot == "I" else value)
             yield op, slots
 
+    def unit_of(self, slots: dict[str, str]) -> str:
+        """Name of the translation unit that has an instance."""
+        parts = [self.family, self.table]
+        if len(includes := self.includes_of(slots)) > 1:
+            parts.append(pathlib.PurePath(includes[-1]).stem)
+        if self.by_width:
+            parts.append(f"{WIDTHS[slots['T']]}bit")
+        return ".".join(parts)
+
+    def includes_of(self, slots: dict[str, str]) -> tuple[str, ...]:
+        """The headers that an instance needs."""
+        header = self.headers.get(slots.get("F", ""))
+        return (*self.includes, f"{self.family}/{header}") if header else self.includes
+
     def class_of(self, slots: dict[str, str]) -> str:
         """The C++ class of one instance."""
         names = {"F": "".join(word.capitalize() for word in slots.get("F", "").split("_"))}
@@ -154,16 +174,22 @@ def parse_param(text: str) -> Param:
     return Param(name, dtype, direction, shape)
 
 
-def parse_functions(text: str) -> dict[str, str]:
-    functions = {}
+def parse_functions(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """What each function computes, and the header of each that is below a line with one."""
+    functions, headers, header = {}, {}, ""
     for line in filter(None, map(str.strip, text.splitlines())):
+        if re.fullmatch(r"\w+\.h:", line):
+            header = line.removesuffix(":")
+            continue
         name, _, doc = line.partition(" ")
         if not doc:
             raise TableError(f"function {name!r} has no description")
         if name in functions:
             raise TableError(f"function {name!r} stands here twice")
         functions[name] = doc.strip()
-    return functions
+        if header:
+            headers[name] = header
+    return functions, headers
 
 
 def parse_row(path: pathlib.Path, name: str, section) -> Row:
@@ -184,9 +210,12 @@ def parse_row(path: pathlib.Path, name: str, section) -> Row:
         raise TableError(f"can_implement: {missing[0]!r} is no parameter")
     if section["deterministic"] not in ("yes", "no", "workspace"):
         raise TableError("deterministic is yes, no or workspace")
+    if section.get("units", "T") != "T" or ("units" in section and "T" not in slots):
+        raise TableError("units is T, a slot of the row")
+    functions, headers = parse_functions(section.get("F", ""))
     return Row(
         family=path.parent.name, table=path.stem, name=name, template=section["template"],
-        includes=tuple(section["include"].split()), functions=parse_functions(section.get("F", "")), slots=slots,
+        includes=tuple(section["include"].split()), functions=functions, headers=headers, by_width="units" in section, slots=slots,
         params=params, check_params=tuple(by_name[n] for n in chosen) or params, workspace=section.get("workspace", ""),
         deterministic=section["deterministic"], doc=" ".join(section["doc"].split()),
     )  # fmt: skip

@@ -4,7 +4,7 @@
 usage: gen_abi.py header [--check] | glue DIR | oplist FILE
 
 header   include/baracuda_kernels.h; with --check, only say whether it is as it would be written
-glue     DIR/<family>.<table>.<dtype>.cu, one translation unit each, and DIR/symbols.inc
+glue     DIR/<family>.<table>....cu, one translation unit each, and DIR/symbols.inc
 oplist   FILE, the Python module that holds the table for the facade
 
 Files whose content would not change are left alone, so that make rebuilds nothing for them.
@@ -113,20 +113,20 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
 
     unused = " ".join(f"(void){p.name};" for p in row.check_params if p.is_pointer)
     out.append(
-        f"int32_t {check}({check_params}) {{\n"
+        f"BK_EXPORT int32_t {check}({check_params}) {{\n"
         f"    {unused} {make(row.check_params)}\n"
         f'    return bk::leave("{op}", op.check());\n}}'
     )
     if sized:
         ((_, size, size_params),) = sized
         out.append(
-            f'size_t {size}({size_params}) {{\n    {make(problem)}\n    return bk::workspace_size("{op}", op);\n}}'
+            f'BK_EXPORT size_t {size}({size_params}) {{\n    {make(problem)}\n    return bk::workspace_size("{op}", op);\n}}'
         )
     required = ", ".join(f'{{"{p.name}", {p.name}}}' for p in row.pointers if p.is_required)
     cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in row.pointers]
     aligned = ", ".join(f'{{"{p.name}", {p.name}, alignof({p.element(slots)})}}' for p in row.pointers)
     out.append(
-        f"int32_t {run}({run_params}) {{\n"
+        f"BK_EXPORT int32_t {run}({run_params}) {{\n"
         f"    {make(problem)}\n"
         f"    const int64_t count = op.count();\n"
         f"    const bk::Launch launch{{workspace, workspace_bytes, stream}};\n"
@@ -156,11 +156,11 @@ def glue_files(rows: list[Row]) -> dict[str, str]:
     units = collections.defaultdict(list)
     for row in rows:
         for op, slots in row.instances():
-            units[f"{row.family}.{row.table}.{next(iter(slots[s] for s in row.slots))}.cu"].append((op, row, slots))
+            units[f"{row.unit_of(slots)}.cu"].append((op, row, slots))
     files = {}
     for name, entries in units.items():
-        head = [f"// {NOTICE}", '#include "baracuda_kernels.h"', '#include "core/entry.h"']
-        head += include_lines({include for _, row, _ in entries for include in row.includes})
+        head = [f"// {NOTICE}", '#include "core/entry.h"']
+        head += include_lines({include for _, row, slots in entries for include in row.includes_of(slots)})
         files[name] = "\n".join(head) + "\n\n" + "\n".join(glue_row(*entry) for entry in entries)
     return files
 

@@ -16,6 +16,9 @@
 #include "core/launch.h"
 #include "core/status.h"
 
+// Of the public functions, whose prototypes the glue does not include: it and the header come from the same rows.
+#define BK_EXPORT extern "C" __attribute__((visibility("default")))
+
 namespace bk {
 
 inline int32_t leave(const char* op, Status status) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/launch.h"
+#include "core/pack.h"
 #include "core/platform.h"
 #include "core/status.h"
 
@@ -30,8 +31,8 @@ struct Grid {
     unsigned shared = 0;   // bytes of dynamic shared memory a block, at most 48 KiB
 };
 
-template <class... P, class... A>
-Status launch_kernel(const Launch& launch, const Grid& grid, void (*kernel)(P...), A&&... arguments) {
+// `arguments` points to the kernel's, each of the type of its parameter.
+inline Status launch_with(const Launch& launch, const Grid& grid, const void* kernel, void** arguments) {
     cudaLaunchConfig_t config{};
     config.gridDim = grid.blocks;
     config.blockDim = grid.threads;
@@ -47,7 +48,19 @@ Status launch_kernel(const Launch& launch, const Grid& grid, void (*kernel)(P...
         config.numAttrs = 1;
     }
     const bool clean = no_pending_error();
-    return from_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...), clean, "kernel launch");
+    return from_cuda(cudaLaunchKernelExC(&config, kernel, arguments), clean, "kernel launch");
+}
+
+template <class... P, size_t... I>
+Status launch_pack(const Launch& launch, const Grid& grid, void (*kernel)(P...), Pack<P...> arguments,
+                   std::index_sequence<I...>) {
+    void* pointers[] = {&get<I>(arguments)...};
+    return launch_with(launch, grid, reinterpret_cast<const void*>(kernel), pointers);
+}
+
+template <class... P, class... A>
+Status launch_kernel(const Launch& launch, const Grid& grid, void (*kernel)(P...), const A&... arguments) {
+    return launch_pack(launch, grid, kernel, Pack<P...>{{{static_cast<P>(arguments)}...}}, std::index_sequence_for<P...>{});
 }
 
 inline Status fill_bytes(const Launch& launch, void* destination, int value, size_t bytes) {

@@ -8,10 +8,9 @@
 #include "core/launch.h"
 #include "core/layout.h"
 #include "core/pointwise.h"
+#include "core/pointwise_call.cuh"
 
 namespace bk {
-
-constexpr int kPointwiseThreads = 128;
 
 template <int N, class... T, size_t... I>
 BK_DEVICE Pack<Vec<T, N>...> load_all(const Pack<const T*...>& pointers, int64_t element, std::index_sequence<I...>) {
@@ -56,11 +55,6 @@ BK_DEVICE void compute_and_store(const Fn& fn, const Outputs<Out...>& out, const
     compute<N>(fn, element, x, y, std::index_sequence_for<In...>{});
     store_all<N>(out.pointer, element, y, std::index_sequence_for<Out...>{});
 }
-
-// Defined in core/strided_kernels.cuh: for any collapsed layout, in one launch where 32-bit offsets reach all of it.
-template <class Fn, int MaxRank, class... Out, class... In>
-Status launch_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn,
-                      const Outputs<Out...>& out, const Inputs<In...>& in);
 
 template <class Fn>
 constexpr auto registers_of(int) -> decltype(Fn::registers) {
@@ -141,47 +135,65 @@ __global__ void __launch_bounds__(kPointwiseThreads, resident_blocks(Registers))
     }
 }
 
-// Fewer vectors than these are spread over as many threads.
-constexpr int64_t kManyVectors = int64_t{1} << 17;
+}  // namespace bk
+
+#include "core/strided_kernels.cuh"
+
+namespace bk {
+
+template <class Fn, class Out, class In>
+struct KernelsOf;
+template <class Fn, class... O, class... I>
+struct KernelsOf<Fn, Outputs<O...>, Inputs<I...>> {
+    using Out = Outputs<O...>;
+    using In = Inputs<I...>;
+    using Shape = PointwiseShape<Fn, Out, In>;
+    static constexpr int group = group_of(Shape::lanes);
+    static constexpr int strided_registers = Shape::registers > 40 ? Shape::registers : 40;
+
+    static Status dense(const PointwiseCall& call, const Grid& grid, int64_t numel, int each) {
+        return launch_kernel(call.launch, grid, pointwise_kernel<Shape::lanes, Shape::unroll, Shape::registers, Fn, Out, In>,
+                             *static_cast<const Fn*>(call.fn), remember_outputs<Out, In>(call.pointer),
+                             remember_inputs<Out, In>(call.pointer), numel, each);
+    }
+    static Status strided(const PointwiseCall& call, const Grid& grid, const void* plan, char* const* pointers) {
+        return launch_kernel(call.launch, grid, strided_kernel<group, strided_registers, Fn, Out, In>,
+                             *static_cast<const Fn*>(call.fn), remember_outputs<Out, In>(pointers),
+                             remember_inputs<Out, In>(pointers),
+                             *static_cast<const StridedPlan<Out::count + In::count>*>(plan));
+    }
+    static constexpr PointwiseKernels value = {Out::count,
+                                               Out::count + In::count,
+                                               {static_cast<int>(sizeof(O))..., static_cast<int>(sizeof(I))...},
+                                               Shape::lanes,
+                                               Shape::unroll,
+                                               group,
+                                               In::side,
+                                               In::tile_bytes,
+                                               kIsPositional<Fn>,
+                                               kByPairs<Out, In>,
+                                               &dense,
+                                               &strided};
+};
+
+template <class Fn, class... Out, class... In>
+PointwiseCall call_of(const Launch& launch, const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in) {
+    PointwiseCall call{launch, KernelsOf<Fn, Outputs<Out...>, Inputs<In...>>::value, &fn, {}};
+    forget(call.pointer, out.pointer, std::index_sequence_for<Out...>{});
+    forget(call.pointer + sizeof...(Out), in.pointer, std::index_sequence_for<In...>{});
+    return call;
+}
 
 template <class Fn, class... Out, class... In>
 Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in) {
-    using Shape = PointwiseShape<Fn, Outputs<Out...>, Inputs<In...>>;
-    if (!all_aligned(out.pointer, Shape::lanes, std::index_sequence_for<Out...>{}) ||
-        !all_aligned(in.pointer, Shape::lanes, std::index_sequence_for<In...>{})) {
-        Layout<sizeof...(Out) + sizeof...(In)> flat;
-        flat.rank = 1;
-        flat.extent[0] = numel;
-        for (auto& stride : flat.stride) stride[0] = 1;
-        return launch_strided(launch, flat, fn, out, in);
-    }
-    const int64_t vectors = numel / Shape::lanes;
-    const int each = vectors < kManyVectors ? 1 : Shape::unroll;
-    const int64_t blocks = ceil_div<int64_t>(vectors > 0 ? vectors : 1, kPointwiseThreads * each);
-    if (blocks > kMaxGridX) return fail(Status::kUnsupported, "numel is %lld, too many for one launch", (long long)numel);
-    const auto kernel = pointwise_kernel<Shape::lanes, Shape::unroll, Shape::registers, Fn, Outputs<Out...>, Inputs<In...>>;
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPointwiseThreads)}, kernel, fn, out, in, numel,
-                         each);
-}
-
-// Collapses the layout and says whether all its operands are dense.
-template <int Operands, int MaxRank>
-BK_COLD bool collapse_dense(const Layout<Operands, MaxRank>& given, Layout<Operands, MaxRank>* layout) {
-    *layout = collapse(given);
-    bool dense = true;
-    for (int k = 0; k < Operands; ++k) dense = dense && layout->is_contiguous(k);
-    return dense;
+    return run_dense<sizeof...(Out) + sizeof...(In)>(call_of(launch, fn, out, in), numel);
 }
 
 // The layout's operands are the outputs, then the inputs. One of several outputs may be null.
 template <class Fn, int MaxRank, class... Out, class... In>
-Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& given, const Fn& fn,
+Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn,
                          const Outputs<Out...>& out, const Inputs<In...>& in) {
-    Layout<sizeof...(Out) + sizeof...(In), MaxRank> layout;
-    if (collapse_dense(given, &layout)) return pointwise(launch, layout.numel(), fn, out, in);
-    return launch_strided(launch, layout, fn, out, in);
+    return run_layout(call_of(launch, fn, out, in), layout);
 }
 
 }  // namespace bk
-
-#include "core/strided_kernels.cuh"

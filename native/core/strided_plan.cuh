@@ -6,6 +6,7 @@
 #include "core/launch.h"
 #include "core/layout.h"
 #include "core/pointwise.h"
+#include "core/pointwise_call.cuh"
 
 namespace bk {
 
@@ -172,19 +173,10 @@ int64_t split_axes(const Layout<Operands, MaxRank>& layout, int walked_axes, Str
     return count;
 }
 
-// What the planning needs to know of a functor and its operands.
-template <int Operands>
-struct StridedCall {
-    int outputs, lanes, block_vectors, side;  // lanes: elements of a group; side: squares along a tile's
-    bool positional, pairs;                   // pairs: tiles can be accessed by pairs of 16-bit neighbours
-    int residue[Operands];                    // elements past an aligned address, by operand
-    // Launches the kernel on operands that begin `offset` elements later.
-    Status (*start)(void* context, const StridedPlan<Operands>& plan, const int64_t* offset, dim3 blocks);
-    void* context;
-};
-
+// Operands begin `offset` elements after the call's pointers.
 template <int Operands, int MaxRank>
-BK_COLD Status plan_strided(const StridedCall<Operands>& call, const Layout<Operands, MaxRank>& given, const int64_t* offset) {
+BK_COLD Status run_strided_from(const PointwiseCall& call, const Layout<Operands, MaxRank>& given, const int64_t* offset) {
+    const PointwiseKernels& kernels = call.kernels;
     Layout<Operands, MaxRank> layout = given;
     int64_t slower = 1;
     for (int d = 0; d + kWalkedAxes < layout.rank; ++d) slower *= layout.extent[d];
@@ -200,35 +192,49 @@ BK_COLD Status plan_strided(const StridedCall<Operands>& call, const Layout<Oper
             }
         const int64_t half = layout.extent[axis] / 2;
         layout.extent[axis] = half;
-        BK_TRY(plan_strided(call, layout, offset));
+        BK_TRY(run_strided_from(call, layout, offset));
         layout.extent[axis] = given.extent[axis] - half;
         int64_t second[Operands];
         for (int k = 0; k < Operands; ++k) second[k] = offset[k] + half * layout.stride[k][axis];
-        return plan_strided(call, layout, second);
+        return run_strided_from(call, layout, second);
     }
     StridedPlan<Operands> plan;
-    take_copies(&layout, call.outputs, &plan);
-    int residue[Operands];
-    int64_t start[Operands];
-    for (int k = 0; k < Operands; ++k)
-        residue[k] = static_cast<int>(((call.residue[k] + offset[k]) % call.lanes + call.lanes) % call.lanes);
-    const bool vectors = call.lanes > 1 && take_vectors(&layout, call.outputs, call.lanes, call.positional, residue, &plan);
-    for (int k = 0; k < Operands; ++k) start[k] = offset[k] - (plan.broadcast >> k & 1 ? 0 : plan.shift);
-    if (!vectors && !call.positional && plan.copies == 1) take_tiles(&layout, call.outputs, call.side, &plan);
-    if (call.pairs && plan.staged != 0) plan.pairs = tiles_by_pairs(layout, plan, call.outputs, residue);
+    take_copies(&layout, kernels.outputs, &plan);
+    int residue[Operands];  // elements past an aligned address
+    for (int k = 0; k < Operands; ++k) {
+        const int64_t first = static_cast<int64_t>(reinterpret_cast<uintptr_t>(call.pointer[k]) / kernels.size[k]) + offset[k];
+        residue[k] = static_cast<int>((first % kernels.group + kernels.group) % kernels.group);
+    }
+    const bool vectors =
+        kernels.group > 1 && take_vectors(&layout, kernels.outputs, kernels.group, kernels.positional, residue, &plan);
+    char* start[Operands];
+    for (int k = 0; k < Operands; ++k) {
+        const int64_t first = offset[k] - (plan.broadcast >> k & 1 ? 0 : plan.shift);
+        start[k] = call.pointer[k] == nullptr ? nullptr : call.pointer[k] + first * kernels.size[k];
+    }
+    if (!vectors && !kernels.positional && plan.copies == 1) take_tiles(&layout, kernels.outputs, kernels.side, &plan);
+    if (kernels.pairs && plan.staged != 0) plan.pairs = tiles_by_pairs(layout, plan, kernels.outputs, residue);
     // Blocks of vectors stay within a row where that leaves few threads without one.
     const int64_t row = vectors ? layout.extent[layout.rank - 1] : 0;
-    const int64_t row_blocks = ceil_div<int64_t>(row, call.block_vectors);
+    const int64_t row_blocks = ceil_div<int64_t>(row, kPointwiseThreads);
     const bool by_row =
-        vectors && layout.rank > 1 && layout.rank <= kMostAxes - kWalkedAxes && 4 * row_blocks * call.block_vectors <= 5 * row;
+        vectors && layout.rank > 1 && layout.rank <= kMostAxes - kWalkedAxes && 4 * row_blocks * kPointwiseThreads <= 5 * row;
     const int64_t slow = split_axes(layout, by_row ? 1 : kWalkedAxes, &plan);
-    int64_t x = ceil_div<int64_t>(plan.count, vectors ? call.block_vectors : kTileThreads * call.lanes);
+    int64_t x = ceil_div<int64_t>(plan.count, vectors ? kPointwiseThreads : kTileThreads * kernels.group);
     if (plan.staged != 0) x = int64_t{plan.count} * plan.row_tiles.divisor() * plan.column_tiles.divisor();
     plan.row_blocks = FastDiv<uint32_t>(x);
-    const dim3 blocks(static_cast<unsigned>(by_row ? x * slow : x), static_cast<unsigned>(by_row ? 1 : slow));
     if (vectors) plan.kind = kByVectors;
     if (plan.staged != 0) plan.kind = kByTiles;
-    return call.start(call.context, plan, start, blocks);
+    const Grid grid{dim3(static_cast<unsigned>(by_row ? x * slow : x), static_cast<unsigned>(by_row ? 1 : slow)),
+                    dim3(vectors ? kPointwiseThreads : kTileThreads), 1,
+                    static_cast<unsigned>(plan.staged != 0 ? kernels.tile_bytes : 0)};
+    return kernels.strided(call, grid, &plan, start);
+}
+
+template <int Operands, int MaxRank>
+Status run_strided(const PointwiseCall& call, const Layout<Operands, MaxRank>& layout) {
+    const int64_t origin[Operands] = {};
+    return run_strided_from(call, layout, origin);
 }
 
 }  // namespace bk
