@@ -176,3 +176,76 @@ struct ZeroFunctor {
 #else
 #include "core/pointwise_cpu.h"
 #endif
+
+namespace bk {
+
+// A kernel less: a functor F<T> that says `ignores_sign` does to signed integers what F<unsigned T> does to the same bits,
+// and one that has a `Mirror` is that of (b, a).
+template <class Fn, class = void>
+constexpr bool kIgnoresSign = false;
+template <template <class> class F, class T>
+constexpr bool kIgnoresSign<F<T>, std::enable_if_t<std::is_integral_v<T> && std::is_signed_v<T> && F<T>::ignores_sign>> = true;
+
+template <class Fn>
+struct UnsignedForm;
+template <template <class> class F, class T>
+struct UnsignedForm<F<T>> {
+    using type = F<std::make_unsigned_t<T>>;
+};
+
+template <class T>
+auto without_sign(T* pointer) {
+    if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
+        return reinterpret_cast<std::make_unsigned_t<T>*>(pointer);
+    else
+        return pointer;
+}
+template <class... T, size_t... I>
+auto outputs_without_sign(const Outputs<T...>& out, std::index_sequence<I...>) {
+    return outputs(without_sign(get<I>(out.pointer))...);
+}
+template <class... T, size_t... I>
+auto inputs_without_sign(const Inputs<T...>& in, std::index_sequence<I...>) {
+    return inputs(static_cast<const std::remove_pointer_t<decltype(without_sign(static_cast<T*>(nullptr)))>*>(
+        without_sign(const_cast<T*>(get<I>(in.pointer))))...);
+}
+
+template <class Fn, class = void>
+constexpr bool kHasMirror = false;
+template <class Fn>
+constexpr bool kHasMirror<Fn, std::void_t<typename Fn::Mirror>> = true;
+
+// run(fn, out, in, mirrored) with the functor and operands that a kernel exists for.
+template <class Fn, class... Out, class... In, class Run>
+Status with_kernel_of(const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in, bool mirrored, const Run& run) {
+    if constexpr (kHasMirror<Fn>) {
+        return with_kernel_of(typename Fn::Mirror{}, out, inputs(get<1>(in.pointer), get<0>(in.pointer)), !mirrored, run);
+    } else if constexpr (kIgnoresSign<Fn>) {
+        return run(typename UnsignedForm<Fn>::type{}, outputs_without_sign(out, std::index_sequence_for<Out...>{}),
+                   inputs_without_sign(in, std::index_sequence_for<In...>{}), mirrored);
+    } else {
+        return run(fn, out, in, mirrored);
+    }
+}
+
+template <class Fn, class... Out, class... In>
+Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in) {
+    return with_kernel_of(fn, out, in, false, [&](const auto& function, const auto& to, const auto& from, bool) {
+        return run_pointwise(launch, numel, function, to, from);
+    });
+}
+
+// The layout's operands are the outputs, then the inputs. One of several outputs may be null.
+template <class Fn, int MaxRank, class... Out, class... In>
+Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& given, const Fn& fn,
+                         const Outputs<Out...>& out, const Inputs<In...>& in) {
+    return with_kernel_of(fn, out, in, false, [&](const auto& function, const auto& to, const auto& from, bool mirrored) {
+        if (!mirrored) return run_pointwise_strided(launch, given, function, to, from);
+        auto layout = given;
+        for (int d = 0; d < layout.rank; ++d)
+            std::swap(layout.stride[sizeof...(Out)][d], layout.stride[sizeof...(Out) + sizeof...(In) - 1][d]);
+        return run_pointwise_strided(launch, layout, function, to, from);
+    });
+}
+
+}  // namespace bk

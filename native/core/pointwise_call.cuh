@@ -28,6 +28,7 @@ struct PointwiseKernels {
     int group, side;          // of the strided kernel: elements of a group, and squares along a tile's side
     int tile_bytes;           // of shared memory where there are tiles
     bool positional, pairs;   // pairs: tiles can be accessed by pairs of 16-bit neighbours
+    // One of the two is null where a functor never has operands of the kind.
     Status (*dense)(const PointwiseCall& call, const Grid& grid, int64_t numel, int each);
     Status (*strided)(const PointwiseCall& call, const Grid& grid, const void* plan, char* const* pointers);
 };
@@ -70,7 +71,7 @@ BK_COLD Status run_dense(const PointwiseCall& call, int64_t numel) {
 template <int Operands, int MaxRank>
 BK_COLD Status run_layout(const PointwiseCall& call, const Layout<Operands, MaxRank>& given) {
     const Layout<Operands, MaxRank> layout = collapse(given);
-    bool dense = true;
+    bool dense = call.kernels.dense != nullptr;
     for (int k = 0; k < Operands; ++k) dense = dense && layout.is_contiguous(k);
     return dense ? run_dense<Operands>(call, layout.numel()) : run_strided(call, layout);
 }

@@ -183,9 +183,8 @@ DenseLoop erase(const DenseLoop& loop, char** pointers, const Pack<Out*...>& out
     return loop;
 }
 
-// The layout's operands are the outputs, then the inputs. Outputs may be null.
 template <class Fn, int MaxRank, class... Out, class... In>
-Status pointwise_strided(const Launch&, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn,
+Status run_pointwise_strided(const Launch&, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn,
                          const Outputs<Out...>& out, const Inputs<In...>& in) {
     constexpr std::index_sequence_for<Out...> outs{};
     constexpr std::index_sequence_for<In...> ins{};
@@ -196,12 +195,12 @@ Status pointwise_strided(const Launch&, const Layout<sizeof...(Out) + sizeof...(
 }
 
 template <class Fn, class... Out, class... In>
-Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in) {
+Status run_pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in) {
     Layout<sizeof...(Out) + sizeof...(In)> flat;
     flat.rank = 1;
     flat.extent[0] = numel;
     for (auto& stride : flat.stride) stride[0] = 1;
-    return pointwise_strided(launch, flat, fn, out, in);
+    return run_pointwise_strided(launch, flat, fn, out, in);
 }
 
 }  // namespace bk

@@ -141,6 +141,35 @@ __global__ void __launch_bounds__(kPointwiseThreads, resident_blocks(Registers))
 
 namespace bk {
 
+// What the strided kernel of a functor runs: itself or, where it has one, a functor `ByCode` of the bits of its operands, which
+// many functors share and which knows at run time what they are.
+template <class Fn, class Operands, class = void>
+struct StridedForm {
+    using Function = Fn;
+    using type = Operands;
+    static const Fn& of(const void* fn) { return *static_cast<const Fn*>(fn); }
+};
+template <class Fn, class... T>
+struct StridedForm<Fn, Outputs<T...>, std::void_t<typename Fn::ByCode>> {
+    using Function = typename Fn::ByCode;
+    using type = Outputs<bits_t<T>...>;
+    static Function of(const void*) { return Fn::by_code(); }
+};
+template <class Fn, class... T>
+struct StridedForm<Fn, Inputs<T...>, std::void_t<typename Fn::ByCode>> {
+    using type = Inputs<bits_t<T>...>;
+};
+
+// A functor may say that its operands are `never_dense` together, or are `always_dense` and aligned to vectors.
+template <class Fn, class = void>
+constexpr bool kNeverDense = false;
+template <class Fn>
+constexpr bool kNeverDense<Fn, std::void_t<decltype(Fn::never_dense)>> = Fn::never_dense;
+template <class Fn, class = void>
+constexpr bool kAlwaysDense = false;
+template <class Fn>
+constexpr bool kAlwaysDense<Fn, std::void_t<decltype(Fn::always_dense)>> = Fn::always_dense;
+
 template <class Fn, class Out, class In>
 struct KernelsOf;
 template <class Fn, class... O, class... I>
@@ -148,8 +177,12 @@ struct KernelsOf<Fn, Outputs<O...>, Inputs<I...>> {
     using Out = Outputs<O...>;
     using In = Inputs<I...>;
     using Shape = PointwiseShape<Fn, Out, In>;
+    using Strided = StridedForm<Fn, Out>;
+    using StridedOut = typename Strided::type;
+    using StridedIn = typename StridedForm<Fn, In>::type;
+    using StridedShape = PointwiseShape<typename Strided::Function, StridedOut, StridedIn>;
     static constexpr int group = group_of(Shape::lanes);
-    static constexpr int strided_registers = Shape::registers > 40 ? Shape::registers : 40;
+    static constexpr int strided_registers = StridedShape::registers > 40 ? StridedShape::registers : 40;
 
     static Status dense(const PointwiseCall& call, const Grid& grid, int64_t numel, int each) {
         return launch_kernel(call.launch, grid, pointwise_kernel<Shape::lanes, Shape::unroll, Shape::registers, Fn, Out, In>,
@@ -157,23 +190,28 @@ struct KernelsOf<Fn, Outputs<O...>, Inputs<I...>> {
                              remember_inputs<Out, In>(call.pointer), numel, each);
     }
     static Status strided(const PointwiseCall& call, const Grid& grid, const void* plan, char* const* pointers) {
-        return launch_kernel(call.launch, grid, strided_kernel<group, strided_registers, Fn, Out, In>,
-                             *static_cast<const Fn*>(call.fn), remember_outputs<Out, In>(pointers),
-                             remember_inputs<Out, In>(pointers),
-                             *static_cast<const StridedPlan<Out::count + In::count>*>(plan));
+        return launch_kernel(
+            call.launch, grid, strided_kernel<group, strided_registers, typename Strided::Function, StridedOut, StridedIn>,
+            Strided::of(call.fn), remember_outputs<StridedOut, StridedIn>(pointers),
+            remember_inputs<StridedOut, StridedIn>(pointers), *static_cast<const StridedPlan<Out::count + In::count>*>(plan));
     }
-    static constexpr PointwiseKernels value = {Out::count,
-                                               Out::count + In::count,
-                                               {static_cast<int>(sizeof(O))..., static_cast<int>(sizeof(I))...},
-                                               Shape::lanes,
-                                               Shape::unroll,
-                                               group,
-                                               In::side,
-                                               In::tile_bytes,
-                                               kIsPositional<Fn>,
-                                               kByPairs<Out, In>,
-                                               &dense,
-                                               &strided};
+    static constexpr auto dense_or_none() -> decltype(&dense) {
+        if constexpr (kNeverDense<Fn>)
+            return nullptr;
+        else
+            return &dense;
+    }
+    static constexpr auto strided_or_none() -> decltype(&strided) {
+        if constexpr (kAlwaysDense<Fn>)
+            return nullptr;
+        else
+            return &strided;
+    }
+    static constexpr PointwiseKernels value = {
+        Out::count,        Out::count + In::count, {static_cast<int>(sizeof(O))..., static_cast<int>(sizeof(I))...},
+        Shape::lanes,      Shape::unroll,          group,
+        In::side,          In::tile_bytes,         kIsPositional<Fn>,
+        kByPairs<Out, In>, dense_or_none(),        strided_or_none()};
 };
 
 template <class Fn, class... Out, class... In>
@@ -185,14 +223,13 @@ PointwiseCall call_of(const Launch& launch, const Fn& fn, const Outputs<Out...>&
 }
 
 template <class Fn, class... Out, class... In>
-Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in) {
+Status run_pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in) {
     return run_dense<sizeof...(Out) + sizeof...(In)>(call_of(launch, fn, out, in), numel);
 }
 
-// The layout's operands are the outputs, then the inputs. One of several outputs may be null.
 template <class Fn, int MaxRank, class... Out, class... In>
-Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn,
-                         const Outputs<Out...>& out, const Inputs<In...>& in) {
+Status run_pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn,
+                             const Outputs<Out...>& out, const Inputs<In...>& in) {
     return run_layout(call_of(launch, fn, out, in), layout);
 }
 

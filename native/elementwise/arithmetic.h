@@ -43,6 +43,7 @@ BK_HD C triple_square(C z) {
 
 template <class T>
 struct Neg {
+    static constexpr bool ignores_sign = true;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         if constexpr (std::is_integral_v<C>)
@@ -112,6 +113,7 @@ struct ReciprocalBackward {
 
 template <class T>
 struct Square {
+    static constexpr bool ignores_sign = true;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         if constexpr (std::is_integral_v<C>)
@@ -133,6 +135,7 @@ struct SquareBackward {
 
 template <class T>
 struct Cube {
+    static constexpr bool ignores_sign = true;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         if constexpr (std::is_integral_v<C>) {
@@ -227,6 +230,7 @@ struct CbrtBackward {
 
 template <class T>
 struct Add {
+    static constexpr bool ignores_sign = true;
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
         if constexpr (std::is_integral_v<C>)
@@ -244,6 +248,7 @@ struct AddBackward {
 
 template <class T>
 struct Sub {
+    static constexpr bool ignores_sign = true;
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
         if constexpr (std::is_integral_v<C>)
@@ -261,6 +266,7 @@ struct SubBackward {
 
 template <class T>
 struct Mul {
+    static constexpr bool ignores_sign = true;
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
         if constexpr (std::is_integral_v<C>)

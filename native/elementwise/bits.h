@@ -13,22 +13,26 @@ namespace bk::op {
 
 template <class T>
 struct BitwiseNot {
+    static constexpr bool ignores_sign = true;
     BK_HD T operator()(T x) const { return static_cast<T>(~x); }
 };
 
 template <class T>
 struct Popcount {
+    static constexpr bool ignores_sign = true;
     BK_HD T operator()(T x) const { return static_cast<T>(math::popcount(static_cast<bits_t<T>>(x))); }
 };
 
 template <class T>
 struct Clz {
+    static constexpr bool ignores_sign = true;
     BK_HD T operator()(T x) const { return static_cast<T>(math::count_leading_zeros(static_cast<bits_t<T>>(x))); }
 };
 
 // Zeros below the lowest bit set: the bits that x - 1 has and x has not.
 template <class T>
 struct Ctz {
+    static constexpr bool ignores_sign = true;
     BK_HD T operator()(T x) const {
         const auto u = static_cast<bits_t<T>>(x);
         return static_cast<T>(math::popcount(static_cast<bits_t<T>>(~u & (u - 1u))));
@@ -37,22 +41,26 @@ struct Ctz {
 
 template <class T>
 struct BitwiseAnd {
+    static constexpr bool ignores_sign = true;
     BK_HD T operator()(T a, T b) const { return static_cast<T>(a & b); }
 };
 
 template <class T>
 struct BitwiseOr {
+    static constexpr bool ignores_sign = true;
     BK_HD T operator()(T a, T b) const { return static_cast<T>(a | b); }
 };
 
 template <class T>
 struct BitwiseXor {
+    static constexpr bool ignores_sign = true;
     BK_HD T operator()(T a, T b) const { return static_cast<T>(a ^ b); }
 };
 
 // Types narrower than 32 bits are shifted in 32 bits. A count outside [0, width) is a large unsigned number.
 template <class T>
 struct BitwiseLeftShift {
+    static constexpr bool ignores_sign = true;
     BK_HD T operator()(T a, T b) const {
         using Wide = std::conditional_t<(sizeof(T) > 4), uint64_t, uint32_t>;
         constexpr Wide kWidth = 8 * sizeof(T);

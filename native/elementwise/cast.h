@@ -8,11 +8,14 @@
 #include "core/convert.h"
 #include "core/pointwise.h"
 #include "core/strided_args.h"
+#include "elementwise/cast_by_code.h"
 
 namespace bk {
 
 template <class T, class U>
 struct CastFunctor {
+    using ByCode = CastByCode<bits_t<T>, bits_t<U>>;
+    static constexpr ByCode by_code() { return {kCastCode<T>, kCastCode<U>}; }
     BK_HD auto operator()(compute_t<T> x) const { return convert<U>(x); }
 };
 

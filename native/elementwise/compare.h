@@ -9,26 +9,16 @@ namespace bk::op {
 
 template <class T>
 struct Eq {
+    static constexpr bool ignores_sign = true;
     using C = compute_t<T>;
     BK_HD uint8_t operator()(C a, C b) const { return a == b; }
 };
 
 template <class T>
 struct Ne {
+    static constexpr bool ignores_sign = true;
     using C = compute_t<T>;
     BK_HD uint8_t operator()(C a, C b) const { return a != b; }
-};
-
-template <class T>
-struct Gt {
-    using C = compute_t<T>;
-    BK_HD uint8_t operator()(C a, C b) const { return a > b; }
-};
-
-template <class T>
-struct Ge {
-    using C = compute_t<T>;
-    BK_HD uint8_t operator()(C a, C b) const { return a >= b; }
 };
 
 template <class T>
@@ -41,6 +31,16 @@ template <class T>
 struct Le {
     using C = compute_t<T>;
     BK_HD uint8_t operator()(C a, C b) const { return a <= b; }
+};
+
+template <class T>
+struct Gt {
+    using Mirror = Lt<T>;
+};
+
+template <class T>
+struct Ge {
+    using Mirror = Le<T>;
 };
 
 }  // namespace bk::op
