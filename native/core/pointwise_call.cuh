@@ -24,13 +24,15 @@ struct PointwiseKernels {
     static constexpr int kMostOperands = 8;
     int outputs, operands;
     int size[kMostOperands];  // bytes of an element
-    int vector, vectors;      // of the dense kernel: elements of a vector, and vectors of a thread
+    int vector, unroll;       // elements of a vector, and vectors that a thread of the dense kernel takes
     int group, side;          // of the strided kernel: elements of a group, and squares along a tile's side
     int tile_bytes;           // of shared memory where there are tiles
     bool positional, pairs;   // pairs: tiles can be accessed by pairs of 16-bit neighbours
-    // One of the two is null where a functor never has operands of the kind.
+    // Null where a functor never has operands of the kind.
+    using Strided = Status(const PointwiseCall& call, const Grid& grid, const void* plan, char* const* pointers);
     Status (*dense)(const PointwiseCall& call, const Grid& grid, int64_t numel, int each);
-    Status (*strided)(const PointwiseCall& call, const Grid& grid, const void* plan, char* const* pointers);
+    Strided* vectors;
+    Strided* strided;
 };
 
 struct PointwiseCall {
@@ -62,7 +64,7 @@ BK_COLD Status run_dense(const PointwiseCall& call, int64_t numel) {
         return run_strided(call, flat);
     }
     const int64_t vectors = numel / kernels.vector;
-    const int each = vectors < kManyVectors ? 1 : kernels.vectors;
+    const int each = vectors < kManyVectors ? 1 : kernels.unroll;
     const int64_t blocks = ceil_div<int64_t>(vectors > 0 ? vectors : 1, kPointwiseThreads * each);
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "numel is %lld, too many for one launch", (long long)numel);
     return kernels.dense(call, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPointwiseThreads)}, numel, each);

@@ -1,6 +1,6 @@
-// The pointwise kernel for any strides: by vectors along the last axis, by tiles for operands that lie across each other, and
-// else element by element. One kernel has all three ways, so that a functor is compiled for it once: what differs is how a
-// thread loads and stores the few elements that it computes together, its group.
+// Pointwise kernels for any strides: by vectors along the last axis; and by tiles for operands that lie across each other, or
+// else element by element. The last two are one kernel: what differs is how a thread loads and stores the few elements that it
+// computes together, its group, and skeletons cost more to compile than most functors.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,7 @@
 
 namespace bk {
 
-// Elements of a group, where `lanes` fill 16 bytes. 8 bytes of 16-bit operands keep the memory of a chip as busy, and leave
-// half as much to compile and to hold in registers.
+// Elements of a group, where `lanes` fill 16 bytes.
 constexpr int group_of(int lanes) { return lanes < 4 ? lanes : 4; }
 
 template <int Operands>
@@ -104,6 +103,27 @@ BK_DEVICE Words<Pack<Vec<In, N>...>> load_strided(const Pack<const In*...>& in, 
     constexpr int kOut = Operands - sizeof...(In);
     return {pack(load_lanes<N>(get<I>(in) + signed_offset(offset.of[kOut + I]), plan.broadcast >> (kOut + I) & 1,
                                plan.single >> (kOut + I) & 1, lanes)...)};
+}
+
+// Operands of the plan: the outputs, then the inputs. The walk's last axis counts vectors of N elements, one a thread.
+template <int N, int Registers, class Fn, class Out, class In>
+__global__ void __launch_bounds__(kPointwiseThreads, resident_blocks(Registers))
+    vector_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
+    constexpr typename In::Indices kInputs{};
+    const DivMod<uint32_t> block = plan.row_blocks(blockIdx.x);
+    const uint32_t row = block.quotient + blockIdx.y;
+    const uint32_t v = block.remainder * kPointwiseThreads + threadIdx.x;
+    if (v >= plan.count) return;
+    Lanes lanes{0, N};
+    if (plan.inner != 0) {
+        const int start = static_cast<int>(plan.per_row(v).remainder * N) - plan.shift;
+        lanes = {max(0, -start), min(N, static_cast<int>(plan.inner) - start)};
+    }
+    const auto offset = sum_of(plan.walk(v), outer_offsets(plan, row));
+    const auto x = load_strided<N>(in.pointer, offset, plan, lanes, kInputs);
+    typename Out::template Vectors<N> y;
+    compute<N>(fn, (int64_t{row} * plan.count + v) * N, from_words(x, kInputs), y, kInputs);
+    store_copies<N>(out, y, offset, plan, lanes);
 }
 
 // --- tiles ----------------------------------------------------------------------------------------------------------
@@ -260,8 +280,8 @@ BK_DEVICE int unknown(int value) {
 
 // --- the kernel -----------------------------------------------------------------------------------------------------
 
-// Operands of the plan: the outputs, then the inputs. G elements are a vector. Those that a thread takes one by one lie a
-// block's threads apart or, for a functor of the position, which wants a run of them, next to each other.
+// Operands of the plan: the outputs, then the inputs. Elements of a group that are taken one by one lie a block's threads
+// apart or, for a functor of the position, which wants a run of them, next to each other.
 template <int G, int Registers, class Fn, class Out, class In>
 __global__ void __launch_bounds__(kTileThreads, resident_blocks(Registers) * kPointwiseThreads / kTileThreads)
     strided_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
@@ -275,80 +295,60 @@ __global__ void __launch_bounds__(kTileThreads, resident_blocks(Registers) * kPo
     constexpr typename Out::Indices kOutputs{};
     BK_LAUNCH_SHARED(uint4, shared_memory);
     const auto tile = tile_pointers(reinterpret_cast<char*>(shared_memory), in, kInputs);
-
-    Offsets<kOperands, uint32_t> offset[G] = {};  // of each element; the first alone for vectors and tiles
-    Lanes lanes{0, G};
-    int64_t element = 0;
-    int steps = 1, rows = 0, columns = 0;
-    if (plan.kind == kByVectors) {
-        const DivMod<uint32_t> block = plan.row_blocks(blockIdx.x);
-        const uint32_t row = block.quotient + blockIdx.y;
-        const uint32_t v = block.remainder * kPointwiseThreads + threadIdx.x;
-        if (v >= plan.count) return;
-        if (plan.inner != 0) {
-            const int start = static_cast<int>(plan.per_row(v).remainder * G) - plan.shift;
-            lanes = {max(0, -start), min(G, static_cast<int>(plan.inner) - start)};
-        }
-        offset[0] = sum_of(plan.walk(v), outer_offsets(plan, row));
-        element = (int64_t{row} * plan.count + v) * G;
-    } else if (!kHasTiles || plan.kind == kByElements) {
-        const uint32_t first = blockIdx.x * (kTileThreads * G) + threadIdx.x * (kIsPositional<Fn> ? G : 1);
-        if (first >= plan.count) return;
-        const auto base = outer_offsets(plan, blockIdx.y);
-        lanes.last = static_cast<int>(min(uint32_t{G}, (plan.count - first + kApart - 1) / kApart));
-#pragma unroll
-        for (int k = 0; k < G; ++k)
-            if (lanes.has(k)) offset[k] = sum_of(plan.walk(first + k * kApart), base);
-        element = int64_t{blockIdx.y} * plan.count + first;
-    } else {
+    const bool tiled = kHasTiles && plan.kind == kByTiles, wide = kWidth > 1 && plan.pairs;
+    const uint32_t first = blockIdx.x * (kTileThreads * G) + threadIdx.x * (kIsPositional<Fn> ? G : 1);
+    Offsets<kOperands, uint32_t> base;
+    int steps = 1, rows = 0, columns = 0, exist = G;
+    if (tiled) {
         const auto place = tile_place<In::side>(plan);
-        offset[0] = place.base, rows = place.rows, columns = place.columns;
-        if (kWidth > 1 && plan.pairs)
-            stage_tiles<kWidth>(in, tile, plan, offset[0], rows, columns, kInputs);
+        base = place.base, rows = place.rows, columns = place.columns;
+        if (wide)
+            stage_tiles<kWidth>(in, tile, plan, base, rows, columns, kInputs);
         else
-            stage_tiles<1>(in, tile, plan, offset[0], rows, columns, kInputs);
+            stage_tiles<1>(in, tile, plan, base, rows, columns, kInputs);
         __syncthreads();
         steps = kSlabs * In::side;
+    } else {
+        if (first >= plan.count) return;
+        base = outer_offsets(plan, blockIdx.y);
+        exist = static_cast<int>(min(uint32_t{G}, (plan.count - first + kApart - 1) / kApart));
     }
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
-        int kind = unknown(plan.kind);
-        const bool wide = kWidth > 1 && plan.pairs;
         const int lane = threadIdx.x % kTile, warp = threadIdx.x / kTile;
         const int r = wide ? (step * kRowsApart + warp) * (G / kWidth) : step % kSlabs * kSlabRows + warp;
         const int c = wide ? lane * kWidth : step / kSlabs * kTile + lane;
         const TileGroup<kWidth, G> square{G};
         const TileGroup<1, G> line{(rows - r + kRowsApart - 1) / kRowsApart};
-        Offsets<kOperands, uint32_t> at;
+        Offsets<kOperands, uint32_t> at = base;
         Words<typename In::template Vectors<G>> x;
-        if (kind == kByVectors) {
-            x = load_strided<G>(in.pointer, offset[0], plan, lanes, kInputs);
-        } else if (!kHasTiles || kind == kByElements) {
+        int by_tiles = unknown(tiled);
+        if (kHasTiles && by_tiles) {
+            if (c >= columns || r >= rows) continue;
+#pragma unroll
+            for (int k = 0; k < kOperands; ++k) at.of[k] += r * plan.row_step[k] + c * plan.column_step[k];
+            x = wide ? to_words(load_groups(square, in, tile, r, c, plan, at, kInputs), kInputs)
+                     : to_words(load_groups(line, in, tile, r, c, plan, at, kInputs), kInputs);
+        } else {
             typename In::template Vectors<G> loaded{};
 #pragma unroll
             for (int k = 0; k < G; ++k)
-                if (lanes.has(k)) load_lane<G>(loaded, k, in.pointer, offset[k], kInputs);
+                if (k < exist) load_lane<G>(loaded, k, in.pointer, sum_of(plan.walk(first + k * kApart), base), kInputs);
             x = to_words(loaded, kInputs);
-        } else {
-            if (c >= columns || r >= rows) continue;
-#pragma unroll
-            for (int k = 0; k < kOperands; ++k) at.of[k] = offset[0].of[k] + r * plan.row_step[k] + c * plan.column_step[k];
-            x = wide ? to_words(load_groups(square, in, tile, r, c, plan, at, kInputs), kInputs)
-                     : to_words(load_groups(line, in, tile, r, c, plan, at, kInputs), kInputs);
         }
-        kind = unknown(kind);
+        by_tiles = unknown(by_tiles);
         typename Out::template Vectors<G> y;
-        compute<G>(fn, element, from_words(x, kInputs), y, kInputs, lanes.last);
-        if (kind == kByVectors) {
-            store_copies<G>(out, y, offset[0], plan, lanes);
-        } else if (!kHasTiles || kind == kByElements) {
+        compute<G>(fn, int64_t{blockIdx.y} * plan.count + first, from_words(x, kInputs), y, kInputs, exist);
+        if (kHasTiles && by_tiles) {
+            if (wide)
+                store_groups(square, out.pointer, y, plan, at, kOutputs);
+            else
+                store_groups(line, out.pointer, y, plan, at, kOutputs);
+        } else {
+            // The walk is gone through a second time, as offsets of all lanes would take registers from the tiles.
 #pragma unroll
             for (int k = 0; k < G; ++k)
-                if (lanes.has(k)) store_lane<G>(out, y, k, offset[k], plan, kOutputs);
-        } else if (wide) {
-            store_groups(square, out.pointer, y, plan, at, kOutputs);
-        } else {
-            store_groups(line, out.pointer, y, plan, at, kOutputs);
+                if (k < exist) store_lane<G>(out, y, k, sum_of(plan.walk(first + k * kApart), base), plan, kOutputs);
         }
     }
 }

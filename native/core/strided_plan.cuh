@@ -203,10 +203,10 @@ BK_COLD Status run_strided_from(const PointwiseCall& call, const Layout<Operands
     int residue[Operands];  // elements past an aligned address
     for (int k = 0; k < Operands; ++k) {
         const int64_t first = static_cast<int64_t>(reinterpret_cast<uintptr_t>(call.pointer[k]) / kernels.size[k]) + offset[k];
-        residue[k] = static_cast<int>((first % kernels.group + kernels.group) % kernels.group);
+        residue[k] = static_cast<int>((first % kernels.vector + kernels.vector) % kernels.vector);
     }
     const bool vectors =
-        kernels.group > 1 && take_vectors(&layout, kernels.outputs, kernels.group, kernels.positional, residue, &plan);
+        kernels.vector > 1 && take_vectors(&layout, kernels.outputs, kernels.vector, kernels.positional, residue, &plan);
     char* start[Operands];
     for (int k = 0; k < Operands; ++k) {
         const int64_t first = offset[k] - (plan.broadcast >> k & 1 ? 0 : plan.shift);
@@ -228,7 +228,7 @@ BK_COLD Status run_strided_from(const PointwiseCall& call, const Layout<Operands
     const Grid grid{dim3(static_cast<unsigned>(by_row ? x * slow : x), static_cast<unsigned>(by_row ? 1 : slow)),
                     dim3(vectors ? kPointwiseThreads : kTileThreads), 1,
                     static_cast<unsigned>(plan.staged != 0 ? kernels.tile_bytes : 0)};
-    return kernels.strided(call, grid, &plan, start);
+    return (vectors ? kernels.vectors : kernels.strided)(call, grid, &plan, start);
 }
 
 template <int Operands, int MaxRank>

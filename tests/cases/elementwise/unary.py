@@ -21,7 +21,7 @@ from .common import (
     strided_problems,
 )
 
-TABLES = ("unary", "unary_integer")
+TABLES = ("unary", "unary_backward", "unary_integer")
 # ln of the largest value, which exponential functions reach
 REACH = {"f16": 11.1, "bf16": 88.8, "f32": 88.8, "f64": 709.8}
 # where a function's formula or its domain changes, or its gradient has a root, beside 0
