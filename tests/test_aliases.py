@@ -98,7 +98,8 @@ def test_an_output_that_overlaps_is_refused(library, name):
         outputs = [p.name for p in row.pointers if p.is_output]
         pairs = [(o, p.name) for o in outputs for p in row.pointers if p.name != o]
         for output, other in pairs:
-            if not (dense(problem, output) and dense(problem, other)):
+            halved = any("twice" in p.shape for p in row.pointers if p.name in (output, other))
+            if halved or not (dense(problem, output) and dense(problem, other)):
                 continue
             for shift in (1, -1):
                 prepared = overlapping(library, op, problem, output, other, shift)
@@ -109,7 +110,7 @@ def test_an_output_that_overlaps_is_refused(library, name):
                 outcome = prepared.outcome(status)
                 if status:
                     assert {output, other} <= set(outcome.text.replace(":", " ").split()), outcome.text
-    assert tried or name in ("fill_{T}", "fill_{T}_strided", "affine_inplace_{T}", "affine_inplace_{T}_strided")
+    assert tried or len(ROWS[name].pointers) == 1 or name.startswith("gated")
 
 
 INTERLEAVED = ("cast_f32_f32_strided", "cast_i64_i64_strided", "unary_neg_f32_strided", "where_backward_f16_strided")

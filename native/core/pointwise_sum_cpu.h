@@ -13,7 +13,7 @@ namespace bk {
 
 // Terms and sums that one task has at a time; fewer where many operands take much of the stack themselves.
 template <class C, int Operands>
-constexpr int64_t kSumBuffer = (Operands <= 5 ? 4096 : 2048) / sizeof(C);
+constexpr int64_t kSumBuffer = (Operands <= 5 ? 3072 : 2048) / sizeof(C);
 
 // Results of a functor with number `output` alone, for the dense loops.
 template <class C, class Fn>
@@ -97,41 +97,54 @@ BK_COLD void add_parts(const SumLayout<Operands>& plan, int target, const C* par
     });
 }
 
-// The parts of all sums: into `partial`, or, where a sum has one part, into `sums`.
+// The parts of all sums: into `partial`, or, where a sum has one part, into `sums`. In columns a task is a run of `block`
+// results along the last kept axis, in rows one result.
 template <class C, class T, int Operands>
-BK_COLD void sum_parts(const SumLayout<Operands>& plan, int inputs, int target, const DenseLoop& loop, char* const* pointers,
-                       C* partial, T* sums) {
-    constexpr int64_t kRoom = kSumBuffer<C, Operands>;
-    // In columns a task is a run of results along the last kept axis, in rows one result.
-    Layout<Operands> outer = plan.kept;
-    const int last = plan.rows ? -1 : outer.rank - 1;
-    const int64_t columns = last < 0 ? 1 : outer.extent[last];
-    if (last >= 0) outer.rank = last;
-    const Walk<Operands, uint64_t> walk(outer);
-    const int64_t fair = ceil_div(outer.numel() * plan.splits * columns, 2 * thread_count());
-    const int64_t block = std::min(columns, std::max<int64_t>(64, std::min(kRoom / 2, fair)));
-    const int64_t blocks = ceil_div(columns, block), tasks = outer.numel() * blocks;
-    split_ranges(tasks * plan.splits, grain_for(sizeof(T) * block * plan.terms), [&](int64_t begin, int64_t end) {
+struct SumTasks {
+    const SumLayout<Operands>& plan;
+    int inputs, target;  // the latter counts from the first operand
+    const DenseLoop& loop;
+    char* const* pointers;
+    C* partial;
+    T* sums;
+    int last = -1;  // the axis that tasks cut
+    int64_t columns = 1, block = 1, blocks = 1, count = 1;
+    Walk<Operands, uint64_t> walk = {};
+
+    void divide() {
+        Layout<Operands> outer = plan.kept;
+        last = plan.rows ? -1 : outer.rank - 1;
+        if (last >= 0) columns = outer.extent[last], outer.rank = last;
+        walk = Walk<Operands, uint64_t>(outer);
+        const int64_t fair = ceil_div(outer.numel() * plan.splits * columns, 2 * thread_count());
+        block = std::min(columns, std::max<int64_t>(64, std::min(kSumBuffer<C, Operands> / 2, fair)));
+        blocks = ceil_div(columns, block);
+        count = outer.numel() * blocks;
+    }
+
+    // Apart from the code that starts threads, which would have a second buffer on the stack.
+    BK_COLD void run(int64_t begin, int64_t end) const {
+        constexpr int64_t kRoom = kSumBuffer<C, Operands>;
         alignas(64) C buffer[kRoom];  // terms, then sums
         C one[1];
         C* const sum = plan.rows ? one : buffer + kRoom / 2;
         for (int64_t task = begin; task < end; ++task) {
-            const int64_t split = task / tasks, row = task % tasks / blocks, first = task % blocks * block;
-            const int64_t count = std::min(block, columns - first);
+            const int64_t split = task / count, row = task % count / blocks, first = task % blocks * block;
+            const int64_t width = std::min(block, columns - first);
             const auto offset = walk(static_cast<uint64_t>(row));
             int64_t base[Operands];
             for (int k = 0; k < Operands; ++k)
                 base[k] = signed_offset(offset.of[k]) + (last < 0 ? 0 : first * plan.kept.stride[k][last]);
-            sum_part(plan, inputs, split, loop, pointers, base, count, sum, buffer, kRoom);
+            sum_part(plan, inputs, split, loop, pointers, base, width, sum, buffer, kRoom);
             if (partial != nullptr) {
-                std::copy_n(sum, count, partial + split * plan.kept.numel() + row * columns + first);
+                std::copy_n(sum, width, partial + split * plan.kept.numel() + row * columns + first);
                 continue;
             }
-            for (int64_t i = 0; i < count; ++i)
+            for (int64_t i = 0; i < width; ++i)
                 sums[base[target] + (last < 0 ? 0 : i * plan.kept.stride[target][last])] = narrow<T>(sum[i]);
         }
-    });
-}
+    }
+};
 
 template <class C, class Fn, class T, class... Out, class... In>
 Status sum_pass(const Launch& launch, const SumLayout<1 + sizeof...(Out) + sizeof...(In)>& plan, int output, const Fn& fn,
@@ -145,7 +158,10 @@ Status sum_pass(const Launch& launch, const SumLayout<1 + sizeof...(Out) + sizeo
     const DenseLoop loop =
         erase(dense_loop(picked, Pack<C*, T*, Out*...>{}, in.pointer, std::make_index_sequence<2 + sizeof...(Out)>{}, ins),
               pointers, out.pointer, in.pointer, outs, ins);
-    sum_parts(plan, kInputs, kInputs + output, loop, pointers, partial, sums);
+    SumTasks<C, T, kOperands> tasks{plan, kInputs, kInputs + output, loop, pointers, partial, sums};
+    tasks.divide();
+    split_ranges(tasks.count * plan.splits, grain_for(sizeof(T) * tasks.block * plan.terms),
+                 [&](int64_t begin, int64_t end) { tasks.run(begin, end); });
     if (partial != nullptr) add_parts(plan, kInputs + output, partial, sums);
     return Status::kOk;
 }

@@ -12,11 +12,11 @@ from references.pairs import nearest
 from ..model import Case, Expected, Idle
 from .common import (
     SIZES,
-    STRIDED_IDLE,
     flat_bad,
     flat_maker,
     operands,
     strided_bad,
+    strided_idle,
     strided_maker,
     strided_problems,
 )
@@ -141,7 +141,7 @@ def strided_case(row, problems, reference, **also):
     problems |= {"rank0_null": lambda d: without_arrays(maker(row)(d, ()))}
     return Case(
         row=row, problems=problems, reference=reference, tolerance={"y": "pointwise"}, full=is_full, plain="plain",
-        large="many", brief=("mixed", "rank0_null"), bad=strided_bad(arrays, outputs), idle=STRIDED_IDLE,
+        large="many", brief=("mixed", "rank0_null"), bad=strided_bad(arrays, outputs), idle=strided_idle(arrays),
         **also,
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ A scalar given to them is a number or a function of the draw. Then:
                                                    `Case(..., **flat_calls(row))`, `| {"bad": ...}` to add to them
     gradients(problem, {"da": value}, op)          {output: Expected}, summed where its stride is 0; class "ulp"
     flat_bad(arrays, optional)                     the parts of these
-    strided_bad(arrays, outputs, gradients, optional), STRIDED_IDLE
+    strided_bad(arrays, outputs, gradients, optional), strided_idle(arrays)
     strided(shape, names, **layouts)               (host arrays, strides by operand)
 
 An instance that is not full (model.Case) has the problems FLAT_BRIEF or STRIDED_BRIEF alone: functions of a row but the
@@ -255,7 +255,11 @@ def strided_bad(arrays, outputs, gradients=(), optional=()):
     return tuple(bad)
 
 
-STRIDED_IDLE = (Idle("numel_0", {"numel": 0}, {"shape": (3, 0, 7)}),)
+def strided_idle(names):
+    """Row-major strides of an empty array may be 0 along an axis that is not."""
+    empty = {"shape": (3, 0, 7)}
+    still = {f"stride_{n}": (0, 7, 1) for n in names}
+    return (Idle("numel_0", {"numel": 0}, empty), Idle("numel_0_still", {"numel": 0}, empty | still))
 
 
 def operands(row):
@@ -281,7 +285,7 @@ def strided_calls(row, plain="plain", large="many", brief=STRIDED_BRIEF):
     bad = (*strided_bad(arrays, outputs, summed, optional), *one_output(outputs))
     if summed:
         bad = (*bad, Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="sum_long"))
-    return {"plain": plain, "large": large, "brief": brief, "bad": bad, "idle": STRIDED_IDLE}
+    return {"plain": plain, "large": large, "brief": brief, "bad": bad, "idle": strided_idle(arrays)}
 
 
 # --- benchmarks ------------------------------------------------------------------------------------------------------

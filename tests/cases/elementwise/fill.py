@@ -7,7 +7,7 @@ import numpy as np
 from harness.numerics import decode, encode, is_float
 
 from ..model import Case, Expected, Idle
-from .common import SIZES, STRIDED_IDLE, flat_bad, flat_maker, strided_bad, strided_maker
+from .common import SIZES, flat_bad, flat_maker, strided_bad, strided_idle, strided_maker
 
 BYTES_OR_BITS = ("f16", "bf16", "bool", "fp8e4m3", "fp8e5m2")  # passed as bits
 # Of the special values; NaN where there is one.
@@ -87,6 +87,6 @@ CASES = (
         bad=tuple(
             dataclasses.replace(b, can=2 if b.name in SEEN else 0) for b in strided_bad(("y",), ("y",))
         ),
-        idle=STRIDED_IDLE, brief=("turned", "gaps", "nan"), full=is_full,
+        idle=strided_idle(("y",)), brief=("turned", "gaps", "nan"), full=is_full,
     ),
 )  # fmt: skip
