@@ -9,11 +9,16 @@
  *   baracuda_kernels_<op>_<dtype>_workspace_size  bytes of workspace that the op can use, where it can use one.
  *
  * Pointers   Device pointers, naturally aligned for their dtype; host pointers in the CPU library. `host` marks arrays
- *            that lie in host memory and are read before the call returns. A pointer may be NULL only where
- *            the op says so: an output that is NULL, such as an unwanted gradient, is not computed.
+ *            that lie in host memory and are read before the call returns; at rank 0 they may be NULL. An output that
+ *            may be NULL, such as an unwanted gradient, is then not computed. No operand spans more than 2^47 bytes.
  * Shapes     Row-major and contiguous unless strides are passed. Strides count elements and have any sign. 0 broadcasts
  *            an input and, where the op says so, sums a gradient over that axis; other outputs take none. A rank is 0
- *            to 8. An empty problem returns 0 before any pointer is looked at.
+ *            to 8.
+ * Checks     In this order: scalars and host arrays, whatever the extents, which is all that _can_implement looks at;
+ *            then pointers: NULL, alignment, overlap; then the workspace.
+ * Empty      Operands without elements are not looked at and may be NULL. Without an output element to write a call returns
+ *            0. Where it has nothing to read, as in a gradient summed over an axis of extent 0, outputs become 0, and
+ *            inputs are not looked at.
  * dtypes     f16: IEEE 754 binary16. bf16: upper half of binary32. Arithmetic on both is done in f32 and rounded once.
  *            fp8e4m3 (no infinities, at most 448), fp8e5m2 (at most 57344): a byte each, OCP 8-bit floating point.
  *            bool: a byte, set unless 0; results are 0 or 1. s4, u4: two 4-bit integers a byte, the first in its low
@@ -24,7 +29,9 @@
  *            says otherwise; a shorter one is status 4.
  * Stream     A cudaStream_t of the current device; NULL is the per-thread default stream. The CPU library ignores it.
  * Guarantees No call allocates device memory, synchronises, prints, throws or keeps state, so every call can be captured
- *            in a CUDA graph. Operands must not overlap unless the op says so.
+ *            in a CUDA graph. A call takes at most 16 KiB of stack, on each thread that it uses.
+ * Overlap    An output must not overlap an operand, unless the op says that it may be an input: the same pointer and
+ *            strides. It is status 2 where the ranges tell; views that interleave are not told apart.
  * Errors     Every function with an int32_t result returns a baracuda_status. After a failure nothing has been written
  *            (except status 5) and baracuda_kernels_last_error() names the argument.
  */
@@ -92,8 +99,8 @@ BARACUDA_API int32_t baracuda_kernels_alibi_f64_can_implement(int32_t batch, int
 /*
  * alibi_backward_{T}  (T: f32 f16 bf16 f64)
  * da = dy, dslope[h] = sum over b, i, j of dy[b, h, i, j] * (j - i). Either gradient may be NULL, not both; da may
- * be dy. dy may be NULL where it is empty; dslope is then 0.
- *   in    dy: T [batch, heads, q_len, k_len], may be NULL
+ * be dy. Without scores dslope is 0.
+ *   in    dy: T [batch, heads, q_len, k_len]
  *   out   da: T [batch, heads, q_len, k_len], may be NULL
  *   out   dslope: T [heads], may be NULL
  *   workspace optional: spreads the reduction over the whole chip
@@ -3338,7 +3345,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_logical_xor_bool_strided_can_implem
  * y = x for x > 0, else w x (He et al. 2015); w = weight[(i / channel_stride) % channel_extent] at element i, or
  * weight[0] if scalar_weight is not 0. y may be x.
  *   in    x: T [numel]
- *   in    weight: T [channel_extent]
+ *   in    weight: T [scalar_weight ? 1 : channel_extent]
  *   out   y: T [numel]
  *   deterministic
  */
@@ -3379,9 +3386,9 @@ BARACUDA_API int32_t baracuda_kernels_prelu_f64_strided_can_implement(int64_t nu
  * for f64) and in a fixed order. dx may be dy or x.
  *   in    dy: T [numel]
  *   in    x: T [numel]
- *   in    weight: T [channel_extent]
+ *   in    weight: T [scalar_weight ? 1 : channel_extent]
  *   out   dx: T [numel], may be NULL
- *   out   dweight: T [channel_extent], may be NULL
+ *   out   dweight: T [scalar_weight ? 1 : channel_extent], may be NULL
  *   workspace parts of the sums dweight; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -7619,8 +7626,8 @@ BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_can_implement(int32_t b
  * segment_sum{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * output[s] = sum of input[i] over segment_ids[i] == s; ids must be non-decreasing. Empty segments give 0; ids
  * outside [0, num_segments) are ignored.
- *   in    input: T [n, d], may be NULL
- *   in    segment_ids: I [n], may be NULL
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
  *   workspace optional: balances segments of unequal length
  *   deterministic
@@ -7679,9 +7686,9 @@ BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_can_imple
  * unsorted_segment_sum{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * segment_sum with ids in any order. Without a workspace by atomics, each addition of a 16-bit sum rounded; on a
  * GPU they flush f32 subnormals.
- *   in    input: T [n, d], may be NULL
- *   in    segment_ids: I [n], may be NULL
- *   out   output: T [num_segments, d], may be NULL
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
  *   workspace optional: deterministic, and 16-bit sums in f32
  *   deterministic with a workspace only
  */

@@ -3,11 +3,12 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 
 import tolerances
 from cases import CASES, Array, Draw
-from harness import OPS, Launch, launch
+from harness import OPS, ROWS, Launch, itemsize, launch
 
 
 def ops(row):
@@ -63,3 +64,83 @@ def test_prelu_backward_in_place(library, op, source):
         assert outcome.status == 0, outcome.text
         assert math.prod(apart.shape) == problem.scalars["numel"]
         tolerances.check_bits(f"{op}: {name}", outcome.bits["dx"], apart, slots["T"])
+
+
+def overlapping(library, op, problem, output, other, shift):
+    """The launch with the output's pointer `shift` elements of its own behind that of another operand."""
+    prepared = Launch(library, op, problem)
+    moved = prepared.buffers[other].pointer + shift * itemsize(problem.arrays[output].dtype)
+    row, _ = OPS[op]
+    prepared.arguments[[p.name for p in row.params].index(output)] = library.ffi.cast("void*", moved)
+    return prepared
+
+
+def dense(problem, name):
+    """Whether the operand's elements lie without gaps."""
+    shape, strides = problem.arrays[name].shape, problem.arrays[name].strides
+    if strides is None or problem.arrays[name].dtype in ("s4", "u4"):
+        return True
+    reach = sum(abs(s) * (e - 1) for e, s in zip(shape, strides)) + 1
+    return reach == math.prod(e for e, s in zip(shape, strides) if s)
+
+
+# The first op of a row with each width: what overlaps does not depend on the function.
+FIRST = {(row.name, tuple(slots[s] for s in row.slots)): op for op, (row, slots) in reversed(OPS.items())}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_an_output_that_overlaps_is_refused(library, name):
+    """In part, by bytes at either end; with an output of the same place; and nothing is written."""
+    tried = 0
+    for op in [op for (row, _), op in FIRST.items() if row == name][:: 1 if len(ROWS[name].slots) < 2 else 23]:
+        row, slots = OPS[op]
+        problem = CASES[name].problems[CASES[name].plain](Draw(slots, "overlap"))
+        outputs = [p.name for p in row.pointers if p.is_output]
+        pairs = [(o, p.name) for o in outputs for p in row.pointers if p.name != o]
+        for output, other in pairs:
+            halved = any("twice" in p.shape for p in row.pointers if p.name in (output, other))
+            if halved or not (dense(problem, output) and dense(problem, other)):
+                continue
+            for shift in (1, -1):
+                prepared = overlapping(library, op, problem, output, other, shift)
+                status = prepared.run()
+                if min(math.prod(problem.arrays[n].shape) for n in (output, other)) > 2:
+                    assert status == 2, f"{op}: {output} lies {shift} elements behind {other}"
+                    tried += 1
+                outcome = prepared.outcome(status)
+                if status:
+                    assert {output, other} <= set(outcome.text.replace(":", " ").split()), outcome.text
+    assert tried or len(ROWS[name].pointers) == 1 or name.startswith("gated")
+
+
+INTERLEAVED = ("cast_f32_f32_strided", "cast_i64_i64_strided", "unary_neg_f32_strided", "where_backward_f16_strided")
+
+
+@pytest.mark.parametrize("op", INTERLEAVED)
+def test_views_that_interleave_pass(library, op):
+    """Every other element of one array, and those between."""
+    row, slots = OPS[op]
+    problem = CASES[row.name].problems["plain"](Draw(slots, "interleaved"))
+    names = [p.name for p in row.pointers if p.dtype_of(slots) == slots["T"]]
+    source, output = ("dy", "da") if "dy" in names else names
+    for name in (source, output):
+        strides = tuple(2 * s for s in problem.host[f"stride_{name}"])
+        problem.host[f"stride_{name}"] = problem.arrays[name].strides = strides
+    apart = launch(library, op, problem)
+    prepared = overlapping(library, op, problem, output, source, 1)
+    before = prepared.buffers[source].bits()
+    assert prepared.run() == 0
+    prepared.memory.synchronize()
+    np.testing.assert_array_equal(prepared.buffers[source].bits(), before)
+    assert apart.status == 0
+
+
+@pytest.mark.parametrize("op", ["segment_sum_backward_f32", "repeat_f32", "embedding_bag_f32", "affine_grid_2d_f64"])
+def test_rows_that_are_gathered_have_a_place_of_their_own(library, op):
+    """Not even that of an input of their size."""
+    row, slots = OPS[op]
+    problems = CASES[row.name].problems
+    problem = problems["same" if "same" in problems else CASES[row.name].plain](Draw(slots, "place"))
+    outcome = launch(library, op, problem, alias={row.pointers[-1].name: row.pointers[0].name})
+    assert outcome.status == 2
+    assert f"{row.pointers[-1].name} overlaps {row.pointers[0].name}" in outcome.text

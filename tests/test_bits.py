@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cases import Array, Problem, strides_for
-from harness import OPS, Launch, decode, width
+from harness import OPS, Launch, width
 
 NUMEL = 1003
 
@@ -14,12 +14,8 @@ def bytes_of(rng, numel, dtype):
     return np.frombuffer(rng.bytes(numel * width(dtype) // 8), f"u{width(dtype) // 8}")
 
 
-def is_nan(bits, dtype):
-    return np.isnan(decode(bits, dtype))
-
-
-def run(library, op, problem, bits):
-    prepared = Launch(library, op, problem)
+def run(library, op, problem, bits, **options):
+    prepared = Launch(library, op, problem, **options)
     for name, values in bits.items():
         prepared.buffers[name].set_bits(values)
     outcome = prepared.outcome(prepared.run())
@@ -52,10 +48,28 @@ def test_where(library, op, rng):
         bits = {"da": np.where(cond != 0, bits["dy"], 0), "db": np.where(cond != 0, 0, bits["dy"])}
     else:
         bits = {"y": np.where(cond != 0, bits["a"], bits["b"])}
-    wrong = {name: got[name] != want for name, want in bits.items()}
-    if row.workspace:  # gradients that could be sums pass through the compute type, where a NaN may become another
-        wrong = {n: w & ~(is_nan(got[n], dtypes[n]) & is_nan(bits[n], dtypes[n])) for n, w in wrong.items()}
-    assert not any(w.any() for w in wrong.values()), [name for name, w in wrong.items() if w.any()]
+    for name, want in bits.items():
+        assert (got[name] == want).all(), name
+
+
+@pytest.mark.parametrize("summed", ["da", "db"])
+@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.name == "where_backward_{T}_strided"])
+def test_where_beside_a_sum(library, op, rng, summed):
+    """The gradient that is not summed is moved, also onto dy."""
+    _, slots = OPS[op]
+    dtype, shape = slots["T"], (17, NUMEL // 17)
+    moved = "db" if summed == "da" else "da"
+    dense = strides_for(shape)
+    strides = {"cond": dense, "dy": dense, moved: dense, summed: (0, 1)}
+    arrays = {n: Array("u8" if n == "cond" else dtype, shape, None, strides[n]) for n in ("cond", "dy", "da", "db")}
+    problem = Problem(
+        {"numel": NUMEL, "rank": 2}, arrays, {"shape": shape, **{f"stride_{n}": s for n, s in strides.items()}}
+    )
+    dy, cond = bytes_of(rng, NUMEL, dtype).reshape(shape), rng.integers(0, 2, shape).astype(np.uint8)
+    expected = np.where((cond != 0) == (moved == "da"), dy, 0)
+    for alias in ({}, {moved: "dy"}):
+        got = run(library, op, problem, {"cond": cond, "dy": dy}, alias=alias)
+        assert (got[moved] == expected).all()
 
 
 # f32 and f64 are passed as numbers, whose NaN may change on its way into an argument

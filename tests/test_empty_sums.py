@@ -3,7 +3,7 @@
 import pytest
 
 from cases import CASES, Draw
-from harness import OPS, Launch, last_error
+from harness import OPS, Launch, can_implement, last_error
 
 SUMS = [op for op, (row, _) in OPS.items() if row.workspace and "sum_one" in CASES[row.name].problems]
 FLAT = [op for op, (row, _) in OPS.items() if row.name == "prelu_backward_{T}"]
@@ -12,27 +12,72 @@ FLAT = [op for op, (row, _) in OPS.items() if row.name == "prelu_backward_{T}"]
 def check_zeroed(library, op, problem, zeroed):
     """Of the outputs `zeroed` alone is written, and needs no other array; without it nothing is."""
     others = tuple(name for name in problem.arrays if name != zeroed)
+    row, _ = OPS[op]
+    is_optional = not next(p for p in row.pointers if p.name == zeroed).is_required
     for null in ((), others, (zeroed,)):
         prepared = Launch(library, op, problem, null=null)
-        assert prepared.run() == 0, last_error(library)
+        status = prepared.run()
+        if zeroed in null and not is_optional:
+            assert status == 2
+            assert f"{zeroed} is NULL" in last_error(library)
+        else:
+            assert status == 0, last_error(library)
         prepared.memory.synchronize()
         for name, buffer in prepared.buffers.items():
             if buffer is not None:
                 buffer.check(f"{op}: {name}", written=name == zeroed)
         if zeroed not in null:
             assert not prepared.buffers[zeroed].bits().any()
-    prepared = Launch(library, op, problem, shift={zeroed: 1})
-    assert prepared.run() == 1
-    assert f"{zeroed} is 0x" in last_error(library)
+    check_refused(library, op, problem, 1, f"{zeroed} is 0x", shift={zeroed: 1})
 
 
-@pytest.mark.parametrize("op", SUMS)
-def test_strided(library, op):
-    """The problem "sum_one" without its only row."""
+def check_refused(library, op, problem, status, text, **options):
+    """Nothing is written."""
+    prepared = Launch(library, op, problem, **options)
+    assert prepared.run() == status, last_error(library)
+    assert text in last_error(library)
+    prepared.outcome(status)
+
+
+def empty_sum(op):
+    """The problem "sum_one" without its only row, and the name of the output that becomes 0."""
     row, slots = OPS[op]
     problem = CASES[row.name].problems["sum_one"](Draw(slots, "empty"))
     (zeroed,) = [p.name for p in row.pointers if p.is_output and problem.arrays[p.name].strides[0] == 0]
     problem.scalars["numel"], problem.host["shape"] = 0, (0, 7)
+    return problem, zeroed
+
+
+@pytest.mark.parametrize("op", SUMS)
+def test_strided(library, op):
+    problem, zeroed = empty_sum(op)
+    check_zeroed(library, op, problem, zeroed)
+
+
+@pytest.mark.parametrize("op", SUMS)
+def test_checks_are_those_of_any_problem(library, op):
+    """Reach, NULL strides, a misaligned or second output: before anything is set to 0."""
+    row, _ = OPS[op]
+    for array in (p.name for p in row.pointers):
+        stride = f"stride_{array}"
+        for entries, text in (((0, 2**60), f"{stride}[1] is {2**60}"), ((2**63 - 1, 1), f"{stride}[0] is {2**63 - 1}"),
+                              (None, f"{stride} is NULL")):  # fmt: skip
+            problem, _ = empty_sum(op)
+            problem.host[stride] = entries
+            assert can_implement(library, op, problem)[0] == 2
+            check_refused(library, op, problem, 2, text)
+    problem, zeroed = empty_sum(op)
+    for other in (p.name for p in row.pointers if p.is_output and p.name != zeroed):
+        problem.arrays[other].strides = problem.host[f"stride_{other}"] = problem.host[f"stride_{zeroed}"]
+        check_refused(library, op, problem, 1, f"{other} is 0x", shift={other: 1})
+        check_refused(library, op, problem, 2, "are both 0x", alias={other: zeroed})
+
+
+@pytest.mark.parametrize("op", SUMS)
+def test_backwards(library, op):
+    """A stride of -1 is one like any other."""
+    problem, zeroed = empty_sum(op)
+    problem.arrays[zeroed].strides = problem.host[f"stride_{zeroed}"] = (0, -1)
     check_zeroed(library, op, problem, zeroed)
 
 

@@ -13,12 +13,13 @@ F              functions, one a line: its name, then what it computes. A line `p
                that has the classes of those that follow
 units          "T": a translation unit for each width of T, where one would be too long
 params         one a line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a device array
-               `in|out|inout dtype name[extents]`; `in?` and `out?` may be NULL, which the template then decides itself.
+               `in|out|out?|inout dtype name[extents]`; `out?` may be NULL.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
 workspace      present where `_workspace_size` exists: what the workspace is for
 can_implement  names of its parameters, where they are not all of `params`
 deterministic  yes, no, or "workspace" (only with one)
+in_place       no: an output may not even be an input of its size and strides; by default one may
 doc            one paragraph for the header and the op list
 like           a row of the same table: what this one does not say itself is as there
 """
@@ -41,9 +42,11 @@ WIDTHS = {dtype: 64 if "64" in dtype else 32 if "32" in dtype else 16 if "16" in
 BITS = {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"}
 COMPUTE = {"f16": "f32", "bf16": "f32"}
 INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
-DIRECTIONS = {"in", "in?", "out", "out?", "inout"}
+DIRECTIONS = {"in", "out", "out?", "inout"}
 SLOTS = ("T", "U", "I")
-KEYS = {"F", "template", "include", "units", "params", "workspace", "can_implement", "deterministic", "doc", "like"}
+KEYS = {
+    "F", "template", "include", "units", "params", "workspace", "can_implement", "deterministic", "in_place", "doc", "like",
+}  # fmt: skip
 OWN = ("workspace", "can_implement", "like")  # keys that a row does not take from another
 
 
@@ -109,6 +112,7 @@ class Row:
     check_params: tuple[Param, ...]
     workspace: str
     deterministic: str
+    in_place: bool
     doc: str
 
     @property
@@ -165,7 +169,7 @@ class Row:
 
 
 def parse_param(text: str) -> Param:
-    m = re.fullmatch(r"(?:(host|in\??|out\??|inout) )?([\w.]+) (\w+)(?:\[(.*)\])?", text)
+    m = re.fullmatch(r"(?:(host|in|out\??|inout) )?([\w.]+) (\w+)(?:\[(.*)\])?", text)
     if not m:
         raise TableError(f"parameter {text!r} is not '[direction] dtype name[shape]'")
     direction, dtype, name, shape = m.groups(default="")
@@ -213,11 +217,14 @@ def parse_row(path: pathlib.Path, name: str, section) -> Row:
     if section.get("units", "T") != "T" or ("units" in section and "T" not in slots):
         raise TableError("units is T, a slot of the row")
     functions, headers = parse_functions(section.get("F", ""))
+    if section.get("in_place", "no") != "no":
+        raise TableError("in_place is no, or not there")
     return Row(
         family=path.parent.name, table=path.stem, name=name, template=section["template"],
         includes=tuple(section["include"].split()), functions=functions, headers=headers, by_width="units" in section, slots=slots,
         params=params, check_params=tuple(by_name[n] for n in chosen) or params, workspace=section.get("workspace", ""),
-        deterministic=section["deterministic"], doc=" ".join(section["doc"].split()),
+        deterministic=section["deterministic"], in_place=section.get("in_place", "yes") != "no",
+        doc=" ".join(section["doc"].split()),
     )  # fmt: skip
 
 

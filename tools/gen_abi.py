@@ -18,7 +18,7 @@ import re
 import sys
 import textwrap
 
-from abi_table import ROOT, Row, TableError, read_all
+from abi_table import ROOT, Param, Row, TableError, read_all
 
 HEADER = ROOT / "include" / "baracuda_kernels.h"
 PROLOGUE = ROOT / "native" / "core" / "prologue.h"
@@ -91,9 +91,28 @@ def abi_hash(header: str) -> str:
 # --- glue ------------------------------------------------------------------------------------------------------------
 
 
+def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
+    """Finds the place of one operand of the problem `op`: strided where the row has its strides, else row-major."""
+    names = {q.name: f"op.{q.name}" for q in row.problem}
+
+    def value(expression: str) -> str:
+        return re.sub(r"[A-Za-z_]\w*", lambda m: names[m[0]], expression)
+
+    role = {"in": "kInput", "out?": "kOptionalOutput"}.get(p.direction, "kOutput")
+    about = f'at++, "{p.name}", bk::Role::{role}, bk::size_of<{p.element(slots)}>()'
+    strides = f"stride_{p.name}"
+    if strides in names:
+        # "shape", "shape * repeats", or a shape and what the op itself makes of it
+        shape, _, repeats = p.shape.split(",")[0].partition(" * ")
+        factor = value(repeats) if repeats else "nullptr"
+        return f'BK_TRY(bk::locate_strided({about}, "{strides}", op.rank, {value(shape)}, {value(strides)}, {factor}));'
+    extents = ", ".join(f'{{"{e}", {value(e)}}}' for e in p.shape.split(", "))
+    return f"BK_TRY(bk::locate_dense({about}, {{{extents}}}));"
+
+
 def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
     """The functions of one instance. Every field and pointer type of the template is held against the row."""
-    problem = row.problem
+    problem, pointers = row.problem, row.pointers
     (_, run, run_params), (_, check, check_params), *sized = row.prototypes(op, slots)
     ns = f"op_{op}"
     out = [f"namespace {ns} {{", f"using Op = bk::{row.class_of(slots)};"]
@@ -103,8 +122,12 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
     bindings = ", ".join(f"field{i}" for i in range(len(problem)))
     out.append("[[maybe_unused]] void has_no_other_field(const Op& op) {")
     out.append(f"    [[maybe_unused]] auto& [{bindings}] = op;\n}}")
-    types = "".join(f"{p.pointer_type(slots)}, " for p in row.pointers)
+    types = "".join(f"{p.pointer_type(slots)}, " for p in pointers)
     out.append(f"constexpr bk::Status (Op::*kRun)({types}const bk::Launch&) const = &Op::run;")
+    out.append(f"using Operands = bk::Operand[{len(pointers)}];")
+    out.append("BK_COLD bk::Status check(const Op& op, bk::Operand* at) {\n    BK_TRY(op.check());")
+    out += [f"    {glue_operand(row, p, slots)}" for p in pointers]
+    out.append("    return bk::Status::kOk;\n}")
     out.append(f"}}  // namespace {ns}")
 
     def make(params) -> str:
@@ -112,30 +135,33 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
         return f"{ns}::Op op{{}}; " + " ".join(f"op.{p.name} = {p.name};" for p in problem if p.name in given)
 
     unused = " ".join(f"(void){p.name};" for p in row.check_params if p.is_pointer)
+    has_arrays = all(p in row.check_params for p in problem if p.direction == "host")
+    checked = f"{ns}::check(op, operands)" if has_arrays else "op.check_scalars()"
     out.append(
         f"BK_EXPORT int32_t {check}({check_params}) {{\n"
         f"    {unused} {make(row.check_params)}\n"
-        f'    return bk::leave("{op}", op.check());\n}}'
+        + (f"    {ns}::Operands operands;\n" if has_arrays else "")
+        + f'    return bk::leave("{op}", {checked});\n}}'
     )
     if sized:
         ((_, size, size_params),) = sized
         out.append(
-            f'BK_EXPORT size_t {size}({size_params}) {{\n    {make(problem)}\n    return bk::workspace_size("{op}", op);\n}}'
+            f"BK_EXPORT size_t {size}({size_params}) {{\n    {make(problem)}\n    {ns}::Operands operands;\n"
+            f'    return bk::workspace_size("{op}", op, {ns}::check(op, operands));\n}}'
         )
-    required = ", ".join(f'{{"{p.name}", {p.name}}}' for p in row.pointers if p.is_required)
-    cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in row.pointers]
-    aligned = ", ".join(f'{{"{p.name}", {p.name}, alignof({p.element(slots)})}}' for p in row.pointers)
+    cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in pointers]
+    in_place = str(row.in_place).lower()
+    given = " ".join(f"operands[{k}].pointer = {p.name};" for k, p in enumerate(pointers))
     out.append(
         f"BK_EXPORT int32_t {run}({run_params}) {{\n"
         f"    {make(problem)}\n"
-        f"    const int64_t count = op.count();\n"
+        f"    {ns}::Operands operands;\n"
+        f"    bk::Status status = {ns}::check(op, operands);\n"
+        f'    if (status != bk::Status::kOk || op.work() == bk::Work::kNone) return bk::leave("{op}", status);\n'
+        f"    {given}\n"
+        f"    status = bk::require_pointers(operands, operands + {len(pointers)}, op.work(), {in_place});\n"
         f"    const bk::Launch launch{{workspace, workspace_bytes, stream}};\n"
-        f'    if (count == 0) return bk::leave("{op}", bk::run_empty({", ".join(["op", "0", "launch", *cast])}));\n'
-        f"    bk::Status status = count < 0 ? bk::Status::kOk : bk::require_pointers({{{required}}});\n"
-        f"    if (status == bk::Status::kOk) status = op.check();\n"
-        f"    if (status == bk::Status::kOk) status = bk::require_alignment({{{aligned}}});\n"
-        f"    if (status == bk::Status::kOk)\n"
-        f"        status = (op.*{ns}::kRun)({', '.join([*cast, 'launch'])});\n"
+        f"    if (status == bk::Status::kOk) status = (op.*{ns}::kRun)({', '.join([*cast, 'launch'])});\n"
         f'    return bk::leave("{op}", status);\n}}'
     )
     return "\n".join(out) + "\n"

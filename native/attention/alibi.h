@@ -13,16 +13,10 @@ namespace bk {
 struct ScoreShape {
     int32_t batch, heads, q_len, k_len;
 
-    int64_t count() const {
-        if (batch < 0 || heads < 0 || q_len < 0 || k_len < 0) return -1;
-        if (batch == 0 || heads == 0 || q_len == 0 || k_len == 0) return 0;
-        int64_t n = int64_t{batch} * heads;
-        return __builtin_mul_overflow(n, int64_t{q_len} * k_len, &n) ? -1 : n;
-    }
+    int64_t count() const { return batch == 0 || heads == 0 ? 0 : int64_t{batch} * heads * (int64_t{q_len} * k_len); }
 
     Status check() const {
-        BK_TRY(require_non_negative({{"batch", batch}, {"heads", heads}, {"q_len", q_len}, {"k_len", k_len}}));
-        return require_addressable("[batch, heads, q_len, k_len]", {batch, heads, q_len, k_len});
+        return require_non_negative({{"batch", batch}, {"heads", heads}, {"q_len", q_len}, {"k_len", k_len}});
     }
 };
 
@@ -59,11 +53,11 @@ struct Alibi {
     int32_t q_len;
     int32_t k_len;
 
-    int64_t count() const { return shape().count(); }
+    Work work() const { return all_or_none(shape().count()); }
     Status check() const { return shape().check(); }
     Status run(const T* scores, const T* slopes, T* y, const Launch& launch) const {
-        return count() < (int64_t{1} << 31) ? run_as<uint32_t>(scores, slopes, y, launch)
-                                            : run_as<uint64_t>(scores, slopes, y, launch);
+        return shape().count() < (int64_t{1} << 31) ? run_as<uint32_t>(scores, slopes, y, launch)
+                                                    : run_as<uint64_t>(scores, slopes, y, launch);
     }
 
 private:
@@ -72,7 +66,7 @@ private:
     template <class Index>
     Status run_as(const T* scores, const T* slopes, T* y, const Launch& launch) const {
         const AlibiFunctor<T, Index> bias{slopes, FastDiv<Index>(k_len), FastDiv<Index>(q_len), FastDiv<Index>(heads)};
-        return pointwise(launch, count(), bias, outputs(y), inputs(scores));
+        return pointwise(launch, shape().count(), bias, outputs(y), inputs(scores));
     }
 };
 

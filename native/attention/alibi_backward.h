@@ -25,18 +25,15 @@ struct AlibiBackward {
     int32_t q_len;
     int32_t k_len;
 
-    int64_t count() const {
-        // Without scores dslope is still a sum, of nothing.
-        const int64_t n = shape().count();
-        return n == 0 && heads > 0 ? 1 : n;
+    Work work() const {  // without scores dslope is a sum of nothing
+        return heads == 0 ? Work::kNone : shape().count() == 0 ? Work::kZeros : Work::kAll;
     }
     Status check() const { return shape().check(); }
-    size_t workspace_size() const { return shape().count() > 0 ? alibi_backward_workspace<T>(shape()) : 0; }
+    size_t workspace_size() const { return alibi_backward_workspace<T>(shape()); }
     Status run(const T* dy, T* da, T* dslope, const Launch& launch) const {
         if (shape().count() == 0)
             return dslope == nullptr ? Status::kOk
                                      : pointwise(launch, heads, ZeroFunctor<compute_t<T>>{}, outputs(dslope), inputs());
-        BK_TRY(require_pointers({{"dy", dy}}));
         if (da == nullptr && dslope == nullptr) return fail(Status::kInvalidProblem, "da and dslope are both NULL");
         return alibi_backward(launch, shape(), dy, da, dslope);
     }

@@ -1,12 +1,13 @@
 // What the generated entry points do around an op.
 //
 // An op is a struct whose fields are the scalars and host arrays of its row, with
-//   int64_t count() const          < 0: an extent is negative; 0: nothing to do; else there is work;
-//   Status check() const           everything that can be said without a data pointer;
-//   Status run(pointers..., const Launch&) const
-//   size_t workspace_size() const  where the row has a workspace; called only when check() passes;
-//   Status run_empty(pointers..., const Launch&) const   where outputs can have cells though count() is 0; any pointer or
-//                                                        host array may be null then, and check() has not been called.
+//   Status check() const           everything that can be said of them but for the operands' sizes, whatever the extents;
+//   Work work() const              what a problem that passes the checks leaves to do (core/checks.h);
+//   Status run(pointers..., const Launch&) const     unless that is nothing; inputs may be null where it is zeros;
+//   size_t workspace_size() const  where the row has a workspace; for Work::kAll;
+//   Status check_scalars() const   where `_can_implement` does not take the host arrays: check() without them.
+//
+// For each row tools/gen_abi.py writes check(op, operands): op.check(), then the place of every operand.
 #pragma once
 
 #include <type_traits>
@@ -14,6 +15,7 @@
 #include "core/checks.h"
 #include "core/dtype.h"
 #include "core/launch.h"
+#include "core/operand.h"
 #include "core/status.h"
 
 // Of the public functions, whose prototypes the glue does not include: it and the header come from the same rows.
@@ -26,26 +28,11 @@ inline int32_t leave(const char* op, Status status) {
     return static_cast<int32_t>(status);
 }
 
-template <class Op, class... P>
-auto run_empty(const Op& op, int, const Launch& launch, P... pointers) -> decltype(op.run_empty(pointers..., launch)) {
-    return op.run_empty(pointers..., launch);
-}
-
-template <class Op, class... P>
-Status run_empty(const Op&, long, const Launch&, P...) {
-    return Status::kOk;
-}
-
 // Bytes of an op's workspace; 0 for a problem that run() would reject.
 template <class Op>
-size_t workspace_size(const char* name, const Op& op) {
-    if (op.count() == 0) return 0;
-    const Status status = op.count() < 0 ? fail(Status::kInvalidProblem, "an extent is negative") : op.check();
-    if (status != Status::kOk) {
-        name_failure(name);
-        return 0;
-    }
-    return op.workspace_size();
+size_t workspace_size(const char* name, const Op& op, Status checked) {
+    leave(name, checked);
+    return checked == Status::kOk && op.work() == Work::kAll ? op.workspace_size() : 0;
 }
 
 }  // namespace bk

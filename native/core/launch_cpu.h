@@ -74,9 +74,13 @@ void dispatch_range(const Body& body, int64_t begin, int64_t end) {
     run_range(body, begin, end);
 }
 
+// After a fork a thread works alone; threads that the child starts do not (core/threads_cpu.cpp).
+bool may_start_threads();
+void starts_threads();
+
 inline int64_t thread_count() {
 #if defined(_OPENMP)
-    return omp_in_parallel() ? 1 : omp_get_max_threads();
+    return omp_in_parallel() || !may_start_threads() ? 1 : omp_get_max_threads();
 #else
     return 1;
 #endif
@@ -90,6 +94,7 @@ void split_ranges(int64_t count, int64_t grain, const Body& body) {
         if (count > 0) body(int64_t{0}, count);
         return;
     }
+    starts_threads();
 #if defined(_OPENMP)
 #pragma omp parallel for schedule(static, 1) num_threads(static_cast<int>(pieces))
 #endif
@@ -112,6 +117,7 @@ void parallel_chunks(int64_t count, int64_t grain, const Body& body) {
         if (count > 0) dispatch_range(body, int64_t{0}, count);
         return;
     }
+    starts_threads();
 #if defined(_OPENMP)
 #pragma omp parallel for schedule(dynamic, 1)
 #endif

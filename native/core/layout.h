@@ -25,6 +25,12 @@ struct Layout {
         }
     }
 
+    bool is_empty() const {
+        for (int d = 0; d < rank; ++d)
+            if (extent[d] == 0) return true;
+        return false;
+    }
+
     int64_t numel() const {
         int64_t n = 1;
         for (int d = 0; d < rank; ++d) n *= extent[d];

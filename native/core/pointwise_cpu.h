@@ -14,12 +14,18 @@
 
 namespace bk {
 
-constexpr int kBlock = 64;     // elements; a multiple of every vector
-constexpr int kBuffer = 1024;  // elements that are gathered at a time
+// Sizes of buffers: a call takes at most 16 KiB of stack.
+constexpr int kBlock = 64;          // elements of a block; a multiple of every vector
+constexpr int kBuffer = 1024;       // elements that are gathered at a time, if they fit
+constexpr int kBufferBytes = 4608;  // for those of all operands
 
-template <class T>
+// Shorter where many wide operands would take much of the stack.
+template <class... Operands>
+constexpr int kBlockOf = (0 + ... + static_cast<int>(sizeof(Operands))) * kBlock > 2560 ? kBlock / 2 : kBlock;
+
+template <class T, int kLength>
 struct alignas(64) Block {
-    T cell[kBlock];
+    T cell[kLength];
 };
 
 template <class T, class Result>
@@ -38,12 +44,12 @@ BK_HD void put_at(const Pack<T*...>& out, int64_t i, const Pack<C...>& result) {
 }
 
 // One block; `k` is the distance of its first element from the piece's.
-template <class Piece, class... Out, class... In, size_t... I>
+template <int kLength, class Piece, class... Out, class... In, size_t... I>
 BK_HD void compute_block(const Piece& piece, int64_t k, const Pack<Out*...>& out, const Pack<const In*...>& in,
                          std::index_sequence<I...>) {
 #pragma GCC ivdep
 #pragma GCC unroll 1
-    for (int lane = 0; lane < kBlock; ++lane) put_at(out, lane, piece(k + lane, widen(get<I>(in)[lane])...));
+    for (int lane = 0; lane < kLength; ++lane) put_at(out, lane, piece(k + lane, widen(get<I>(in)[lane])...));
 }
 
 // Elements element, ..., element + count - 1, dense in every operand. What is left after the last block is computed as a
@@ -51,19 +57,20 @@ BK_HD void compute_block(const Piece& piece, int64_t k, const Pack<Out*...>& out
 template <class Fn, class... Out, class... In, size_t... O, size_t... I>
 BK_HD void compute_dense(const Fn& fn, int64_t element, int64_t count, const Pack<Out*...>& out, const Pack<const In*...>& in,
                          std::index_sequence<O...>, std::index_sequence<I...> ins) {
-    Pack<Block<Out>...> y;
-    [[maybe_unused]] Pack<Block<In>...> x;
+    constexpr int kLength = kBlockOf<Out..., In...>;
+    Pack<Block<Out, kLength>...> y;
+    [[maybe_unused]] Pack<Block<In, kLength>...> x;
     for (int64_t done = 0; done < count;) {
         const auto piece = piece_at(fn, element + done, 0);
         const int64_t length = piece.count < count - done ? piece.count : count - done;
-        for (int64_t k = 0; k < length; k += kBlock) {
+        for (int64_t k = 0; k < length; k += kLength) {
             const int64_t at = done + k, rest = length - k;
-            const bool whole = rest >= kBlock;
+            const bool whole = rest >= kLength;
             if (!whole)
-                for (int64_t lane = 0; lane < kBlock; ++lane)
+                for (int64_t lane = 0; lane < kLength; ++lane)
                     ((get<I>(x).cell[lane] = get<I>(in)[at + (lane < rest ? lane : 0)]), ...);
-            compute_block(piece, k, pack((whole ? get<O>(out) + at : &get<O>(y).cell[0])...),
-                          pack((whole ? get<I>(in) + at : &get<I>(x).cell[0])...), ins);
+            compute_block<kLength>(piece, k, pack((whole ? get<O>(out) + at : &get<O>(y).cell[0])...),
+                                   pack((whole ? get<I>(in) + at : &get<I>(x).cell[0])...), ins);
             if (!whole) ((void)memcpy(get<O>(out) + at, get<O>(y).cell, static_cast<size_t>(rest) * sizeof(Out)), ...);
         }
         done += length;
@@ -98,7 +105,7 @@ DenseLoop dense_loop(const Fn& fn, const Pack<Out*...>&, const Pack<const In*...
         [[maybe_unused]] const auto out = pack(reinterpret_cast<Buffered<Out>*>(operands[O])...);
         [[maybe_unused]] const auto in = pack(reinterpret_cast<const Buffered<In>*>(operands[sizeof...(Out) + I])...);
         if constexpr (kCopies)  // the C library has better stores for long rows
-            memcpy(operands[0], operands[1], static_cast<size_t>(kSizes[0] * count));
+            memmove(operands[0], operands[1], static_cast<size_t>(kSizes[0] * count));  // y may be x
         else if constexpr (kWidens)
             widen_row(get<0>(out), reinterpret_cast<const f16*>(operands[1]), count);
         else if constexpr (kNarrows)

@@ -122,6 +122,38 @@ void drop(Pack<T*...>* pointers, int index, std::index_sequence<I...>) {
     ((index == static_cast<int>(I) ? void(get<I>(*pointers) = nullptr) : void()), ...);
 }
 
+// What gradients of these strides leave to do: of no elements, those that stand still along the empty axes are sums of
+// nothing.
+inline Work work_of_sums(int64_t numel, int32_t rank, const int32_t* shape, std::initializer_list<const int64_t*> outputs) {
+    if (numel != 0) return Work::kAll;
+    for (const int64_t* const strides : outputs) {
+        bool has_cells = true;
+        for (int32_t d = 0; d < rank; ++d) has_cells = has_cells && (shape[d] != 0 || strides[d] == 0);
+        if (has_cells) return Work::kZeros;
+    }
+    return Work::kNone;
+}
+
+// Sums of nothing.
+template <int Operands, class T>
+BK_COLD Status zero_cells(const Launch& launch, const Layout<Operands>& layout, int operand, T* y) {
+    Layout<1> cells;
+    for (int d = 0; d < layout.rank; ++d)
+        if (layout.stride[operand][d] != 0) cells.append(layout.extent[d], {layout.stride[operand][d]});
+    if (y == nullptr || cells.is_empty()) return Status::kOk;
+    return pointwise_strided(launch, cells, ZeroFunctor<compute_t<T>>{}, outputs(y), inputs());
+}
+
+// A pointwise layout.
+template <int Inputs, int Operands>
+BK_COLD Layout<Operands> outputs_first(const Layout<Operands>& layout) {
+    constexpr int kOutputs = Operands - Inputs;
+    Layout<Operands> turned = layout;
+    for (int d = 0; d < layout.rank; ++d)
+        for (int k = 0; k < Operands; ++k) turned.stride[k < Inputs ? kOutputs + k : k - Inputs][d] = layout.stride[k][d];
+    return turned;
+}
+
 // The layout's operands are the inputs, then the outputs, all of one dtype, any of which may be null. A summed output shares
 // no memory with an input; each of the others may be one.
 template <class C, class Fn, class T, class... Out, class... In>
@@ -129,6 +161,11 @@ Status pointwise_sums(const Launch& launch, const Layout<1 + sizeof...(Out) + si
                       const Outputs<T, Out...>& out, const Inputs<In...>& in) {
     constexpr int kIn = sizeof...(In), kOut = 1 + sizeof...(Out);
     constexpr std::make_index_sequence<kOut> each{};
+    if (layout.is_empty()) {
+        for (int o = 0; o < kOut; ++o)
+            BK_TRY(zero_cells(launch, layout, kIn + o, static_cast<T*>(pointer_at(out.pointer, o, each))));
+        return Status::kOk;
+    }
     bool found = false;
     BK_TRY(find_workspace(launch, pointwise_sums_workspace<C>(layout, kIn), &found));
     Outputs<T, Out...> whole = out, none = out;
@@ -147,38 +184,7 @@ Status pointwise_sums(const Launch& launch, const Layout<1 + sizeof...(Out) + si
                            i + 1 < sums ? none : whole, in));
     }
     if (sums > 0 || !any_of(whole.pointer, each)) return Status::kOk;
-    Layout<kIn + kOut> turned = layout;  // a pointwise layout has its outputs first
-    for (int d = 0; d < layout.rank; ++d)
-        for (int k = 0; k < kIn + kOut; ++k) turned.stride[k < kIn ? kOut + k : k - kIn][d] = layout.stride[k][d];
-    return pointwise_strided(launch, turned, fn, whole, in);
-}
-
-template <class T>
-struct EmptySum {
-    const char* name;
-    T* pointer;
-    const int64_t* stride;
-};
-
-// What a problem without elements leaves to do: sums over an axis of extent 0 are 0.
-template <class T>
-Status zero_empty_sums(const Launch& launch, int32_t rank, const int32_t* shape, std::initializer_list<EmptySum<T>> sums) {
-    if (shape == nullptr || rank < 0 || rank > kMaxRank) return Status::kOk;
-    bool empty = false;
-    for (int32_t d = 0; d < rank; ++d) empty = empty || shape[d] == 0;
-    if (!empty) return Status::kOk;
-    for (const EmptySum<T>& sum : sums) {
-        if (sum.pointer == nullptr || sum.stride == nullptr) continue;
-        Layout<1> cells;
-        for (int32_t d = 0; d < rank; ++d) {
-            const int64_t step[] = {sum.stride[d]};
-            if (step[0] != 0) cells.append(shape[d] > 0 ? shape[d] : 0, step);
-        }
-        if (cells.numel() == 0) continue;
-        BK_TRY(require_alignment({{sum.name, sum.pointer, alignof(T)}}));
-        BK_TRY(pointwise_strided(launch, cells, ZeroFunctor<compute_t<T>>{}, outputs(sum.pointer), inputs()));
-    }
-    return Status::kOk;
+    return pointwise_strided(launch, outputs_first<kIn>(layout), fn, whole, in);
 }
 
 }  // namespace bk

@@ -11,6 +11,10 @@
 
 namespace bk {
 
+// Terms and sums that one task has at a time; fewer where many operands take much of the stack themselves.
+template <class C, int Operands>
+constexpr int64_t kSumBuffer = (Operands <= 5 ? 3072 : 2048) / sizeof(C);
+
 // Results of a functor with number `output` alone, for the dense loops.
 template <class C, class Fn>
 struct PickFunctor {
@@ -45,23 +49,23 @@ C add_up(const C* x, int64_t count) {
     return lane[0];
 }
 
-// Part `split` of results [first, first + count) of the last kept axis, into sum[]. `base` is where the operands' first
-// result lies. The loop's operands: the term, the outputs, the inputs; a layout has the inputs, then the outputs.
+// Part `split` of results [first, first + count) of the last kept axis, into sum[]; value[] has room for the terms of that
+// many results, or for `room` of one. `base` is where the operands' first result lies. The loop's operands: the term, the
+// outputs, the inputs; a layout has the inputs, then the outputs.
 template <class C, int Operands>
 BK_COLD void sum_part(const SumLayout<Operands>& plan, int inputs, int64_t split, const DenseLoop& loop, char* const* pointers,
-                      const int64_t* base, int64_t count, C* sum) {
+                      const int64_t* base, int64_t count, C* sum, C* value, int64_t room) {
     const auto& along = plan.rows ? plan.summed : plan.kept;  // the axis of the inner loop
     const int last = along.rank - 1, outputs = Operands - inputs;
     const Walk<Operands, uint64_t> walk(plan.summed);
     const int64_t stop = std::min(plan.summed.numel(), (split + 1) * plan.terms);
-    alignas(64) C value[kBuffer];
-    char* start[1 + Operands] = {reinterpret_cast<char*>(&value[0])};
+    char* start[1 + Operands] = {reinterpret_cast<char*>(value)};
     int64_t step[1 + Operands] = {1};
     for (int64_t i = 0; i < count; ++i) sum[i] = 0;
     for (int64_t t = split * plan.terms; t < stop;) {
         // A run of terms along the last summed axis, or one term of every result.
         int64_t run = 1;
-        if (plan.rows) run = std::min({plan.summed.extent[last] - t % plan.summed.extent[last], stop - t, int64_t{kBuffer}});
+        if (plan.rows) run = std::min({plan.summed.extent[last] - t % plan.summed.extent[last], stop - t, room});
         const int64_t n = plan.rows ? run : count;
         const auto offset = walk(static_cast<uint64_t>(t));
         for (int k = 0; k < Operands; ++k) {
@@ -79,20 +83,73 @@ BK_COLD void sum_part(const SumLayout<Operands>& plan, int inputs, int64_t split
     }
 }
 
+// Adds the parts of each sum, which lie one after another, in order.
+template <class C, class T, int Operands>
+BK_COLD void add_parts(const SumLayout<Operands>& plan, int target, const C* partial, T* sums) {
+    const Walk<Operands, uint64_t> walk(plan.kept);
+    const int64_t results = plan.kept.numel();
+    split_ranges(results, grain_for(sizeof(C) * plan.splits), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            C sum = 0;
+            for (int64_t split = 0; split < plan.splits; ++split) sum += partial[split * results + i];
+            sums[signed_offset(walk(static_cast<uint64_t>(i)).of[target])] = narrow<T>(sum);
+        }
+    });
+}
+
+// The parts of all sums: into `partial`, or, where a sum has one part, into `sums`. In columns a task is a run of `block`
+// results along the last kept axis, in rows one result.
+template <class C, class T, int Operands>
+struct SumTasks {
+    const SumLayout<Operands>& plan;
+    int inputs, target;  // the latter counts from the first operand
+    const DenseLoop& loop;
+    char* const* pointers;
+    C* partial;
+    T* sums;
+    int last = -1;  // the axis that tasks cut
+    int64_t columns = 1, block = 1, blocks = 1, count = 1;
+    Walk<Operands, uint64_t> walk = {};
+
+    void divide() {
+        Layout<Operands> outer = plan.kept;
+        last = plan.rows ? -1 : outer.rank - 1;
+        if (last >= 0) columns = outer.extent[last], outer.rank = last;
+        walk = Walk<Operands, uint64_t>(outer);
+        const int64_t fair = ceil_div(outer.numel() * plan.splits * columns, 2 * thread_count());
+        block = std::min(columns, std::max<int64_t>(64, std::min(kSumBuffer<C, Operands> / 2, fair)));
+        blocks = ceil_div(columns, block);
+        count = outer.numel() * blocks;
+    }
+
+    // Apart from the code that starts threads, which would have a second buffer on the stack.
+    BK_COLD void run(int64_t begin, int64_t end) const {
+        constexpr int64_t kRoom = kSumBuffer<C, Operands>;
+        alignas(64) C buffer[kRoom];  // terms, then sums
+        C one[1];
+        C* const sum = plan.rows ? one : buffer + kRoom / 2;
+        for (int64_t task = begin; task < end; ++task) {
+            const int64_t split = task / count, row = task % count / blocks, first = task % blocks * block;
+            const int64_t width = std::min(block, columns - first);
+            const auto offset = walk(static_cast<uint64_t>(row));
+            int64_t base[Operands];
+            for (int k = 0; k < Operands; ++k)
+                base[k] = signed_offset(offset.of[k]) + (last < 0 ? 0 : first * plan.kept.stride[k][last]);
+            sum_part(plan, inputs, split, loop, pointers, base, width, sum, buffer, kRoom);
+            if (partial != nullptr) {
+                std::copy_n(sum, width, partial + split * plan.kept.numel() + row * columns + first);
+                continue;
+            }
+            for (int64_t i = 0; i < width; ++i)
+                sums[base[target] + (last < 0 ? 0 : i * plan.kept.stride[target][last])] = narrow<T>(sum[i]);
+        }
+    }
+};
+
 template <class C, class Fn, class T, class... Out, class... In>
 Status sum_pass(const Launch& launch, const SumLayout<1 + sizeof...(Out) + sizeof...(In)>& plan, int output, const Fn& fn,
                 T* sums, const Outputs<T, Out...>& out, const Inputs<In...>& in) {
-    constexpr int kOperands = 1 + sizeof...(Out) + sizeof...(In);
-    const int target = static_cast<int>(sizeof...(In)) + output;
-    // In columns a task is a run of results along the last kept axis, in rows one result.
-    Layout<kOperands> outer = plan.kept;
-    const int last = plan.rows ? -1 : outer.rank - 1;
-    const int64_t columns = last < 0 ? 1 : outer.extent[last];
-    if (last >= 0) outer.rank = last;
-    const Walk<kOperands, uint64_t> walk(outer);
-    const int64_t fair = ceil_div(outer.numel() * plan.splits * columns, 2 * thread_count());
-    const int64_t block = std::min(columns, std::max<int64_t>(64, std::min<int64_t>(kBuffer, fair)));
-    const int64_t blocks = ceil_div(columns, block), tasks = outer.numel() * blocks;
+    constexpr int kInputs = static_cast<int>(sizeof...(In)), kOperands = 1 + sizeof...(Out) + kInputs;
     C* const partial = plan.splits > 1 ? Carver(launch.workspace).take<C>(plan.splits * plan.kept.numel()) : nullptr;
     const PickFunctor<C, Fn> picked{fn, output};
     constexpr std::make_index_sequence<1 + sizeof...(Out)> outs{};
@@ -101,34 +158,11 @@ Status sum_pass(const Launch& launch, const SumLayout<1 + sizeof...(Out) + sizeo
     const DenseLoop loop =
         erase(dense_loop(picked, Pack<C*, T*, Out*...>{}, in.pointer, std::make_index_sequence<2 + sizeof...(Out)>{}, ins),
               pointers, out.pointer, in.pointer, outs, ins);
-    split_ranges(tasks * plan.splits, grain_for(sizeof(T) * block * plan.terms), [&](int64_t begin, int64_t end) {
-        alignas(64) C sum[kBuffer];
-        for (int64_t task = begin; task < end; ++task) {
-            const int64_t split = task / tasks, row = task % tasks / blocks, first = task % blocks * block;
-            const int64_t count = std::min(block, columns - first);
-            const auto offset = walk(static_cast<uint64_t>(row));
-            int64_t base[kOperands];
-            for (int k = 0; k < kOperands; ++k)
-                base[k] = signed_offset(offset.of[k]) + (last < 0 ? 0 : first * plan.kept.stride[k][last]);
-            sum_part(plan, static_cast<int>(sizeof...(In)), split, loop, pointers, base, count, sum);
-            if (partial != nullptr) {
-                std::copy_n(sum, count, partial + split * plan.kept.numel() + row * columns + first);
-                continue;
-            }
-            for (int64_t i = 0; i < count; ++i)
-                sums[base[target] + (last < 0 ? 0 : i * plan.kept.stride[target][last])] = narrow<T>(sum[i]);
-        }
-    });
-    if (partial == nullptr) return Status::kOk;
-    const Walk<kOperands, uint64_t> all(plan.kept);
-    const int64_t results = plan.kept.numel();
-    split_ranges(results, grain_for(sizeof(C) * plan.splits), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            C sum = 0;
-            for (int64_t split = 0; split < plan.splits; ++split) sum += partial[split * results + i];
-            sums[signed_offset(all(static_cast<uint64_t>(i)).of[target])] = narrow<T>(sum);
-        }
-    });
+    SumTasks<C, T, kOperands> tasks{plan, kInputs, kInputs + output, loop, pointers, partial, sums};
+    tasks.divide();
+    split_ranges(tasks.count * plan.splits, grain_for(sizeof(T) * tasks.block * plan.terms),
+                 [&](int64_t begin, int64_t end) { tasks.run(begin, end); });
+    if (partial != nullptr) add_parts(plan, kInputs + output, partial, sums);
     return Status::kOk;
 }
 

@@ -9,11 +9,16 @@
  *   baracuda_kernels_<op>_<dtype>_workspace_size  bytes of workspace that the op can use, where it can use one.
  *
  * Pointers   Device pointers, naturally aligned for their dtype; host pointers in the CPU library. `host` marks arrays
- *            that lie in host memory and are read before the call returns. A pointer may be NULL only where
- *            the op says so: an output that is NULL, such as an unwanted gradient, is not computed.
+ *            that lie in host memory and are read before the call returns; at rank 0 they may be NULL. An output that
+ *            may be NULL, such as an unwanted gradient, is then not computed. No operand spans more than 2^47 bytes.
  * Shapes     Row-major and contiguous unless strides are passed. Strides count elements and have any sign. 0 broadcasts
  *            an input and, where the op says so, sums a gradient over that axis; other outputs take none. A rank is 0
- *            to 8. An empty problem returns 0 before any pointer is looked at.
+ *            to 8.
+ * Checks     In this order: scalars and host arrays, whatever the extents, which is all that _can_implement looks at;
+ *            then pointers: NULL, alignment, overlap; then the workspace.
+ * Empty      Operands without elements are not looked at and may be NULL. Without an output element to write a call returns
+ *            0. Where it has nothing to read, as in a gradient summed over an axis of extent 0, outputs become 0, and
+ *            inputs are not looked at.
  * dtypes     f16: IEEE 754 binary16. bf16: upper half of binary32. Arithmetic on both is done in f32 and rounded once.
  *            fp8e4m3 (no infinities, at most 448), fp8e5m2 (at most 57344): a byte each, OCP 8-bit floating point.
  *            bool: a byte, set unless 0; results are 0 or 1. s4, u4: two 4-bit integers a byte, the first in its low
@@ -24,7 +29,9 @@
  *            says otherwise; a shorter one is status 4.
  * Stream     A cudaStream_t of the current device; NULL is the per-thread default stream. The CPU library ignores it.
  * Guarantees No call allocates device memory, synchronises, prints, throws or keeps state, so every call can be captured
- *            in a CUDA graph. Operands must not overlap unless the op says so.
+ *            in a CUDA graph. A call takes at most 16 KiB of stack, on each thread that it uses.
+ * Overlap    An output must not overlap an operand, unless the op says that it may be an input: the same pointer and
+ *            strides. It is status 2 where the ranges tell; views that interleave are not told apart.
  * Errors     Every function with an int32_t result returns a baracuda_status. After a failure nothing has been written
  *            (except status 5) and baracuda_kernels_last_error() names the argument.
  */

@@ -1,4 +1,6 @@
 // Rows of pointwise loops on the CPU: operands that are not dense pass through buffers.
+#include <algorithm>
+
 #include "core/pointwise.h"
 
 namespace bk {
@@ -31,21 +33,30 @@ void scatter_bytes(int size, void* to, const void* from, int64_t step, int64_t c
 
 void compute_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
                  const int64_t* step) {
-    constexpr int kMostOperands = 8, kMostBytes = 16;
-    bool in_place[kMostOperands], all_in_place = true;
+    constexpr int kMostOperands = 8;
+    bool in_place[kMostOperands];
+    int64_t place[kMostOperands], used = 0;  // of a buffer, in bytes for an element
+    bool has_halves = false;                 // f16 on their way between a strided row and a buffer
     for (int k = 0; k < operands; ++k) {
         in_place[k] = pointers[k] != nullptr && step[k] == 1 && !loop.converted[k];
-        all_in_place = all_in_place && in_place[k];
+        place[k] = used;
+        used += in_place[k] ? 0 : loop.converted[k] ? static_cast<int>(sizeof(float)) : loop.size[k];
+        has_halves = has_halves || (loop.converted[k] && step[k] != 1);
     }
-    if (all_in_place) return loop.run(loop.fn, element, count, pointers);
-    alignas(64) char buffer[kMostOperands][kBuffer * kMostBytes];
-    alignas(64) char halves[kBuffer * sizeof(f16)];  // on their way between a strided row and a buffer
-    for (int64_t first = 0; first < count; first += kBuffer) {
-        const int64_t n = count - first < kBuffer ? count - first : kBuffer;
+    if (used == 0) return loop.run(loop.fn, element, count, pointers);
+    const int64_t halves_place = used;
+    used += has_halves ? static_cast<int>(sizeof(f16)) : 0;
+    // Whole blocks: then every buffer begins at a multiple of 64 bytes.
+    const int64_t most = std::min<int64_t>(kBufferBytes / used / kBlock * kBlock, kBuffer);
+    static_assert(kBufferBytes / (kMostOperands * 8 + 2) >= kBlock, "room for a block of every operand");
+    alignas(64) char buffer[kBufferBytes];
+    char* const halves = buffer + halves_place * most;
+    for (int64_t first = 0; first < count; first += most) {
+        const int64_t n = std::min(count - first, most);
         char *start[kMostOperands], *now[kMostOperands];
         for (int k = 0; k < operands; ++k) {
             start[k] = pointers[k] == nullptr ? nullptr : pointers[k] + first * step[k] * loop.size[k];
-            now[k] = in_place[k] ? start[k] : &buffer[k][0];
+            now[k] = in_place[k] ? start[k] : buffer + place[k] * most;
             if (k < loop.outputs || in_place[k]) continue;
             char* const row = !loop.converted[k] ? now[k] : step[k] == 1 ? start[k] : halves;
             if (step[k] != 1) gather_bytes(loop.size[k], row, start[k], step[k], n);

@@ -10,8 +10,10 @@
 
 namespace bk {
 
-// Long enough to read whole rows of the source in order: of 1024 columns f32 takes half the time of blocks of 512.
-constexpr int64_t kSumColumns = 2048;
+// Long enough to read whole rows of the source in order: of 1024 columns f32 takes half the time of blocks of 512. Short
+// enough for a small stack.
+template <class T>
+constexpr int64_t kSumColumns = 8192 / sizeof(compute_t<T>);
 
 template <class T>
 size_t strided_sum_workspace(const SumAxes&) {
@@ -70,10 +72,10 @@ void sum_by_columns(const SumAxes& axes, const T* x, T* y) {
     const int64_t terms = axes.summed.numel();
     // Narrow blocks where there are too few to go round.
     const int64_t fair = ceil_div(outer.numel() * columns, 2 * thread_count());
-    const int64_t block = std::min(columns, std::max<int64_t>(16, std::min(kSumColumns, fair)));
+    const int64_t block = std::min(columns, std::max<int64_t>(16, std::min(kSumColumns<T>, fair)));
     const int64_t blocks = ceil_div(columns, block);
     parallel_ranges(outer.numel() * blocks, grain_for(sizeof(T) * block * terms), [&](int64_t begin, int64_t end) {
-        compute_t<T> sum[kSumColumns];
+        compute_t<T> sum[kSumColumns<T>];
         for (int64_t at = begin; at < end; ++at) {
             const auto offset = walk(static_cast<uint64_t>(at / blocks));
             const int64_t first = at % blocks * block, count = std::min(block, columns - first);

@@ -9,7 +9,6 @@
 #include "core/math.h"
 #include "core/pointwise.h"
 #include "core/strided_args.h"
-#include "elementwise/array_or_none.h"
 
 namespace bk {
 
@@ -30,7 +29,7 @@ struct Affine {
     compute_t<T> a;
     compute_t<T> b;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* x, T* y, const Launch& launch) const {
         return pointwise(launch, numel, AffineFunctor<compute_t<T>>{a, b}, outputs(y), inputs(x));
@@ -47,10 +46,9 @@ struct AffineStrided {
     compute_t<T> a;
     compute_t<T> b;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
-        return check_shape("numel", numel, rank, "shape", array_or_none(shape, rank),
-                           {{"stride_x", array_or_none(stride_x, rank)}}, {{"stride_y", array_or_none(stride_y, rank)}});
+        return check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}}, {{"stride_y", stride_y}});
     }
     Status run(const T* x, T* y, const Launch& launch) const {
         return pointwise_strided(launch, make_layout<2>(rank, shape, {stride_y, stride_x}), AffineFunctor<compute_t<T>>{a, b},
@@ -64,7 +62,7 @@ struct AffineInplace {
     compute_t<T> scale;
     compute_t<T> offset;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(T* y, const Launch& launch) const {
         return pointwise(launch, numel, AffineFunctor<compute_t<T>>{scale, offset}, outputs(y),
@@ -81,11 +79,8 @@ struct AffineInplaceStrided {
     compute_t<T> scale;
     compute_t<T> offset;
 
-    int64_t count() const { return numel; }
-    Status check() const {
-        return check_shape("numel", numel, rank, "shape", array_or_none(shape, rank), {},
-                           {{"stride_y", array_or_none(stride_y, rank)}});
-    }
+    Work work() const { return all_or_none(numel); }
+    Status check() const { return check_shape("numel", numel, rank, "shape", shape, {}, {{"stride_y", stride_y}}); }
     Status run(T* y, const Launch& launch) const {
         return pointwise_strided(launch, make_layout<2>(rank, shape, {stride_y, stride_y}),
                                  AffineFunctor<compute_t<T>>{scale, offset}, outputs(y), inputs(static_cast<const T*>(y)));

@@ -14,7 +14,7 @@ template <template <class> class F, class T, class U = T, class Y = T>
 struct Binary {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* a, const U* b, Y* y, const Launch& launch) const {
         return pointwise(launch, numel, F<T>{}, outputs(y), inputs(a, b));
@@ -30,7 +30,7 @@ struct BinaryStrided {
     const int64_t* stride_b;
     const int64_t* stride_y;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape, {{"stride_a", stride_a}, {"stride_b", stride_b}},
                            {{"stride_y", stride_y}});

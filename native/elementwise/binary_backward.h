@@ -15,10 +15,9 @@ template <template <class> class F, class T>
 struct LinearBackward {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* dy, T* da, T* db, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
         if (da == nullptr && db == nullptr) return Status::kOk;
         return pointwise(launch, numel, F<T>{}, outputs(da, db), inputs(dy));
     }
@@ -33,18 +32,14 @@ struct LinearBackwardStrided {
     const int64_t* stride_da;
     const int64_t* stride_db;
 
-    int64_t count() const { return numel; }
+    Work work() const { return work_of_sums(numel, rank, shape, {stride_da, stride_db}); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape,
                            {{"stride_dy", stride_dy}, {"stride_da", stride_da}, {"stride_db", stride_db}}, {});
     }
     size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 1); }
     Status run(const T* dy, T* da, T* db, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
         return pointwise_sums<compute_t<T>>(launch, layout(), F<T>{}, outputs(da, db), inputs(dy));
-    }
-    Status run_empty(const T*, T* da, T* db, const Launch& launch) const {
-        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}, {"db", db, stride_db}});
     }
 
 private:
@@ -55,10 +50,9 @@ template <template <class> class F, class T>
 struct BinaryBackward {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* dy, const T* a, const T* b, T* da, T* db, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
         if (da == nullptr && db == nullptr) return Status::kOk;
         return pointwise(launch, numel, F<T>{}, outputs(da, db), inputs(dy, a, b));
     }
@@ -75,7 +69,7 @@ struct BinaryBackwardStrided {
     const int64_t* stride_da;
     const int64_t* stride_db;
 
-    int64_t count() const { return numel; }
+    Work work() const { return work_of_sums(numel, rank, shape, {stride_da, stride_db}); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape,
                            {{"stride_dy", stride_dy},
@@ -87,11 +81,7 @@ struct BinaryBackwardStrided {
     }
     size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 3); }
     Status run(const T* dy, const T* a, const T* b, T* da, T* db, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
         return pointwise_sums<compute_t<T>>(launch, layout(), F<T>{}, outputs(da, db), inputs(dy, a, b));
-    }
-    Status run_empty(const T*, const T*, const T*, T* da, T* db, const Launch& launch) const {
-        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}, {"db", db, stride_db}});
     }
 
 private:
@@ -108,7 +98,7 @@ struct LdexpBackwardStrided {
     const int64_t* stride_b;
     const int64_t* stride_da;
 
-    int64_t count() const { return numel; }
+    Work work() const { return work_of_sums(numel, rank, shape, {stride_da}); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape,
                            {{"stride_dy", stride_dy}, {"stride_b", stride_b}, {"stride_da", stride_da}}, {});
@@ -116,9 +106,6 @@ struct LdexpBackwardStrided {
     size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 2); }
     Status run(const T* dy, const int32_t* b, T* da, const Launch& launch) const {
         return pointwise_sums<compute_t<T>>(launch, layout(), op::Ldexp<T>{}, outputs(da), inputs(dy, b));
-    }
-    Status run_empty(const T*, const int32_t*, T* da, const Launch& launch) const {
-        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}});
     }
 
 private:

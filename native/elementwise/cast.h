@@ -46,7 +46,7 @@ template <class T, class U>
 struct Cast {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* x, U* y, const Launch& launch) const {
         return pointwise(launch, numel, Function{}, outputs(reinterpret_cast<To*>(y)),
@@ -68,7 +68,7 @@ struct CastStrided {
     const int64_t* stride_x;
     const int64_t* stride_y;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}}, {{"stride_y", stride_y}});
     }

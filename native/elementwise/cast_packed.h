@@ -133,7 +133,7 @@ template <class P, class U>
 struct Unpack {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_even(numel); }
     Status run(const P* x, U* y, const Launch& launch) const {
         const int64_t bytes = numel / 2;
@@ -151,7 +151,7 @@ template <class T, class P>
 struct PackBits {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_even(numel); }
     Status run(const T* x, P* y, const Launch& launch) const {
         const int64_t bytes = numel / 2;
@@ -168,7 +168,7 @@ template <class P, class Q>
 struct Repack {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_even(numel); }
     Status run(const P* x, Q* y, const Launch& launch) const {
         if constexpr (std::is_same_v<P, Q>)

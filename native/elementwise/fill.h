@@ -7,7 +7,6 @@
 #include "core/checks.h"
 #include "core/pointwise.h"
 #include "core/strided_args.h"
-#include "elementwise/array_or_none.h"
 
 namespace bk {
 
@@ -26,7 +25,7 @@ struct Fill {
     int64_t numel;
     fill_value_t<T> value;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(T* y, const Launch& launch) const {
         using Bits = bits_t<T>;
@@ -43,15 +42,21 @@ struct FillStrided {
     const int64_t* stride_y;
     fill_value_t<T> value;
 
-    int64_t count() const { return numel; }
-    Status check() const {  // its caller has no arrays
+    Work work() const { return all_or_none(numel); }
+    Status check_scalars() const {
         BK_TRY(require_non_negative({{"numel", numel}}));
-        return require_rank(rank);
+        BK_TRY(require_rank(rank));
+        if (numel > kMostBytes / static_cast<int64_t>(sizeof(T)))
+            return fail(Status::kInvalidProblem, "numel is %lld: y would have more than 2^47 bytes",
+                        static_cast<long long>(numel));
+        return Status::kOk;
+    }
+    Status check() const {
+        BK_TRY(check_scalars());
+        return check_shape("numel", numel, rank, "shape", shape, {}, {{"stride_y", stride_y}});
     }
     Status run(T* y, const Launch& launch) const {
         using Bits = bits_t<T>;
-        BK_TRY(check_shape("numel", numel, rank, "shape", array_or_none(shape, rank), {},
-                           {{"stride_y", array_or_none(stride_y, rank)}}));
         return pointwise_strided(launch, make_layout<1>(rank, shape, {stride_y}), FillFunctor<Bits>{bit_cast<Bits>(value)},
                                  outputs(reinterpret_cast<Bits*>(y)), inputs());
     }

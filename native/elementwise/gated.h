@@ -10,15 +10,17 @@
 
 namespace bk {
 
-inline Status require_split_axis(int64_t numel, int32_t split_dim, int32_t rank) {
-    if (numel != 0 && (split_dim < 0 || split_dim >= rank))
+inline Status require_split_axis(int32_t split_dim, int32_t rank) {
+    if (split_dim < 0 || split_dim >= rank)
         return fail(Status::kInvalidProblem, "split_dim is %d, must be in [0, rank), and rank is %d", split_dim, rank);
     return Status::kOk;
 }
 
-inline Status require_half_offset(const char* name, int64_t offset, int64_t numel) {
-    if (numel != 0 && magnitude(offset / 2) > int64_t{1} << 57)
-        return fail(Status::kInvalidProblem, "%s is %lld: the halves would lie more than 2^58 elements apart", name,
+// Of halves whose elements have `size` bytes.
+inline Status require_half_offset(const char* name, int64_t offset, size_t size) {
+    const int64_t most = kMostBytes / static_cast<int64_t>(size);
+    if (offset > most || offset < -most)
+        return fail(Status::kInvalidProblem, "%s is %lld: the halves would lie more than 2^47 bytes apart", name,
                     static_cast<long long>(offset));
     return Status::kOk;
 }
@@ -33,12 +35,12 @@ struct Gated {
     const int64_t* stride_x;
     const int64_t* stride_y;
 
-    int64_t count() const { return output_numel; }
+    Work work() const { return all_or_none(output_numel); }
     Status check() const {
         BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape, {{"stride_x", stride_x}},
                            {{"stride_y", stride_y}}));
-        BK_TRY(require_half_offset("x_half_offset", x_half_offset, output_numel));
-        return require_split_axis(output_numel, split_dim, rank);
+        BK_TRY(require_split_axis(split_dim, rank));
+        return require_half_offset("x_half_offset", x_half_offset, sizeof(T));
     }
     Status run(const T* x, T* y, const Launch& launch) const {
         return pointwise_strided(launch, make_layout<3>(rank, output_shape, {stride_y, stride_x, stride_x}), F<T>{}, outputs(y),
@@ -58,13 +60,13 @@ struct GatedBackward {
     const int64_t* stride_dy;
     const int64_t* stride_dx;
 
-    int64_t count() const { return output_numel; }
+    Work work() const { return all_or_none(output_numel); }
     Status check() const {
         BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape,
                            {{"stride_x", stride_x}, {"stride_dy", stride_dy}}, {{"stride_dx", stride_dx}}));
-        BK_TRY(require_split_axis(output_numel, split_dim, rank));
-        BK_TRY(require_half_offset("x_half_offset", x_half_offset, output_numel));
-        BK_TRY(require_half_offset("dx_half_offset", dx_half_offset, output_numel));
+        BK_TRY(require_split_axis(split_dim, rank));
+        BK_TRY(require_half_offset("x_half_offset", x_half_offset, sizeof(T)));
+        BK_TRY(require_half_offset("dx_half_offset", dx_half_offset, sizeof(T)));
         if (output_numel != 0 && dx_half_offset == 0)
             return fail(Status::kInvalidProblem, "dx_half_offset is 0, but the halves of dx are distinct");
         return Status::kOk;

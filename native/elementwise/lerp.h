@@ -29,7 +29,7 @@ struct Lerp {
     int64_t numel;
     P p;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* a, const T* b, T* y, const Launch& launch) const {
         return pointwise(launch, numel, LerpFunctor<compute_t<T>>{static_cast<compute_t<T>>(p)}, outputs(y), inputs(a, b));
@@ -41,10 +41,9 @@ struct LerpBackward {
     int64_t numel;
     P p;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* dy, T* da, T* db, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
         if (da == nullptr && db == nullptr) return Status::kOk;
         return pointwise(launch, numel, LerpBackwardFunctor<compute_t<T>>{static_cast<compute_t<T>>(p)}, outputs(da, db),
                          inputs(dy));
@@ -61,7 +60,7 @@ struct LerpStrided {
     const int64_t* stride_y;
     P p;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape, {{"stride_a", stride_a}, {"stride_b", stride_b}},
                            {{"stride_y", stride_y}});
@@ -82,19 +81,15 @@ struct LerpBackwardStrided {
     const int64_t* stride_db;
     P p;
 
-    int64_t count() const { return numel; }
+    Work work() const { return work_of_sums(numel, rank, shape, {stride_da, stride_db}); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape,
                            {{"stride_dy", stride_dy}, {"stride_da", stride_da}, {"stride_db", stride_db}}, {});
     }
     size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 1); }
     Status run(const T* dy, T* da, T* db, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
         return pointwise_sums<compute_t<T>>(launch, layout(), LerpBackwardFunctor<compute_t<T>>{static_cast<compute_t<T>>(p)},
                                             outputs(da, db), inputs(dy));
-    }
-    Status run_empty(const T*, T* da, T* db, const Launch& launch) const {
-        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}, {"db", db, stride_db}});
     }
 
 private:

@@ -1,6 +1,7 @@
 // PReLU (He et al. 2015) and its gradients: a function of x and a weight that is broadcast over all axes but one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/checks.h"
@@ -39,6 +40,9 @@ struct Channels {
         if (scalar_weight != 0) return Status::kOk;
         if (stride < 1)
             return fail(Status::kInvalidProblem, "channel_stride is %lld, must be >= 1", static_cast<long long>(stride));
+        if (stride > kMostBytes / extent)
+            return fail(Status::kInvalidProblem, "channel_stride is %lld, must be <= 2^47 / channel_extent",
+                        static_cast<long long>(stride));
         if (numel % stride != 0 || numel / stride % extent != 0)
             return fail(Status::kInvalidProblem,
                         "numel is %lld, must be a multiple of channel_stride * channel_extent = %lld * %d",
@@ -50,7 +54,7 @@ struct Channels {
     template <int Operands>
     Layout<Operands> layout(const bool (&dense)[Operands]) const {
         const bool one = scalar_weight != 0;
-        const int64_t inner = one ? numel : stride, middle = one ? 1 : extent;
+        const int64_t inner = one ? std::max<int64_t>(numel, 1) : stride, middle = one ? 1 : extent;
         const int64_t extents[] = {numel / (inner * middle), middle, inner}, steps[] = {inner * middle, inner, 1};
         Layout<Operands> layout;
         for (int d = 0; d < 3; ++d) {
@@ -69,7 +73,7 @@ struct Prelu {
     int32_t channel_extent;
     int32_t scalar_weight;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return channels().check(); }
     Status run(const T* x, const T* weight, T* y, const Launch& launch) const {
         return pointwise_strided(launch, channels().layout({true, true, false}), op::Prelu<T>{}, outputs(y), inputs(x, weight));
@@ -88,7 +92,7 @@ struct PreluStrided {
     const int64_t* stride_weight;
     const int64_t* stride_y;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}, {"stride_weight", stride_weight}},
                            {{"stride_y", stride_y}});
@@ -106,18 +110,12 @@ struct PreluBackward {
     int32_t channel_extent;
     int32_t scalar_weight;
 
-    int64_t count() const { return numel; }
+    Work work() const { return numel == 0 ? Work::kZeros : Work::kAll; }  // dweight has elements
     Status check() const { return channels().check(); }
     size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 3); }
     Status run(const T* dy, const T* x, const T* weight, T* dx, T* dweight, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"dx", dx}, {"dweight", dweight}}));
         return pointwise_sums<compute_t<T>>(launch, layout(), op::PreluBackward<T>{}, outputs(dx, dweight),
                                             inputs(dy, x, weight));
-    }
-    Status run_empty(const T*, const T*, const T*, T*, T* dweight, const Launch& launch) const {
-        const int32_t shape[] = {0, scalar_weight != 0 ? 1 : channel_extent};
-        const int64_t stride[] = {0, 1};
-        return zero_empty_sums<T>(launch, 2, shape, {{"dweight", dweight, stride}});
     }
 
 private:
@@ -136,7 +134,7 @@ struct PreluBackwardStrided {
     const int64_t* stride_dx;
     const int64_t* stride_dweight;
 
-    int64_t count() const { return numel; }
+    Work work() const { return work_of_sums(numel, rank, shape, {stride_dx, stride_dweight}); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape,
                            {{"stride_dy", stride_dy},
@@ -148,12 +146,8 @@ struct PreluBackwardStrided {
     }
     size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 3); }
     Status run(const T* dy, const T* x, const T* weight, T* dx, T* dweight, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"dx", dx}, {"dweight", dweight}}));
         return pointwise_sums<compute_t<T>>(launch, layout(), op::PreluBackward<T>{}, outputs(dx, dweight),
                                             inputs(dy, x, weight));
-    }
-    Status run_empty(const T*, const T*, const T*, T* dx, T* dweight, const Launch& launch) const {
-        return zero_empty_sums<T>(launch, rank, shape, {{"dx", dx, stride_dx}, {"dweight", dweight, stride_dweight}});
     }
 
 private:

@@ -13,7 +13,7 @@ template <template <class> class F, class T>
 struct Ternary {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* a, const T* b, const T* c, T* y, const Launch& launch) const {
         return pointwise(launch, numel, F<T>{}, outputs(y), inputs(a, b, c));
@@ -30,7 +30,7 @@ struct TernaryStrided {
     const int64_t* stride_c;
     const int64_t* stride_y;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape,
                            {{"stride_a", stride_a}, {"stride_b", stride_b}, {"stride_c", stride_c}}, {{"stride_y", stride_y}});
@@ -46,7 +46,7 @@ struct TernaryScaled {
     int64_t numel;
     P scale;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* a, const T* b, const T* c, T* y, const Launch& launch) const {
         return pointwise(launch, numel, F<T>{static_cast<compute_t<T>>(scale)}, outputs(y), inputs(a, b, c));
@@ -64,7 +64,7 @@ struct TernaryScaledStrided {
     const int64_t* stride_y;
     P scale;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape,
                            {{"stride_a", stride_a}, {"stride_b", stride_b}, {"stride_c", stride_c}}, {{"stride_y", stride_y}});

@@ -13,10 +13,9 @@ template <template <class> class F, class T>
 struct TernaryBackward {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* dy, const T* a, const T* b, const T* c, T* da, T* db, T* dc, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}, {"dc", dc}}));
         if (da == nullptr && db == nullptr && dc == nullptr) return Status::kOk;
         return pointwise(launch, numel, F<T>{}, outputs(da, db, dc), inputs(dy, a, b, c));
     }
@@ -35,7 +34,7 @@ struct TernaryBackwardStrided {
     const int64_t* stride_db;
     const int64_t* stride_dc;
 
-    int64_t count() const { return numel; }
+    Work work() const { return work_of_sums(numel, rank, shape, {stride_da, stride_db, stride_dc}); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape,
                            {{"stride_dy", stride_dy},
@@ -49,11 +48,7 @@ struct TernaryBackwardStrided {
     }
     size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 4); }
     Status run(const T* dy, const T* a, const T* b, const T* c, T* da, T* db, T* dc, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}, {"dc", dc}}));
         return pointwise_sums<compute_t<T>>(launch, layout(), F<T>{}, outputs(da, db, dc), inputs(dy, a, b, c));
-    }
-    Status run_empty(const T*, const T*, const T*, const T*, T* da, T* db, T* dc, const Launch& launch) const {
-        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}, {"db", db, stride_db}, {"dc", dc, stride_dc}});
     }
 
 private:
@@ -67,10 +62,9 @@ struct TernaryScaledBackward {
     int64_t numel;
     P scale;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* dy, const T* a, const T* b, const T* c, T* da, T* db, T* dc, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}, {"dc", dc}}));
         if (da == nullptr && db == nullptr && dc == nullptr) return Status::kOk;
         return pointwise(launch, numel, F<T>{static_cast<compute_t<T>>(scale)}, outputs(da, db, dc), inputs(dy, a, b, c));
     }
@@ -90,7 +84,7 @@ struct TernaryScaledBackwardStrided {
     const int64_t* stride_dc;
     P scale;
 
-    int64_t count() const { return numel; }
+    Work work() const { return work_of_sums(numel, rank, shape, {stride_da, stride_db, stride_dc}); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape,
                            {{"stride_dy", stride_dy},
@@ -104,12 +98,8 @@ struct TernaryScaledBackwardStrided {
     }
     size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 4); }
     Status run(const T* dy, const T* a, const T* b, const T* c, T* da, T* db, T* dc, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}, {"dc", dc}}));
         return pointwise_sums<compute_t<T>>(launch, layout(), F<T>{static_cast<compute_t<T>>(scale)}, outputs(da, db, dc),
                                             inputs(dy, a, b, c));
-    }
-    Status run_empty(const T*, const T*, const T*, const T*, T* da, T* db, T* dc, const Launch& launch) const {
-        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}, {"db", db, stride_db}, {"dc", dc, stride_dc}});
     }
 
 private:

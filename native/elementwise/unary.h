@@ -13,7 +13,7 @@ template <template <class> class F, class T>
 struct Unary {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* x, T* y, const Launch& launch) const {
         return pointwise(launch, numel, Plain<F<T>>{}, outputs(y), inputs(x));
@@ -28,7 +28,7 @@ struct UnaryStrided {
     const int64_t* stride_x;
     const int64_t* stride_y;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}}, {{"stride_y", stride_y}});
     }
@@ -42,7 +42,7 @@ template <template <class> class F, class T>
 struct UnaryBackward {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* dy, const T* saved, T* dx, const Launch& launch) const {
         return pointwise(launch, numel, Plain<F<T>>{}, outputs(dx), inputs(dy, saved));
@@ -58,7 +58,7 @@ struct UnaryBackwardStrided {
     const int64_t* stride_saved;
     const int64_t* stride_dx;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape, {{"stride_dy", stride_dy}, {"stride_saved", stride_saved}},
                            {{"stride_dx", stride_dx}});

@@ -28,7 +28,7 @@ struct UnaryParam1 {
     int64_t numel;
     P p0;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* x, T* y, const Launch& launch) const {
         return pointwise(launch, numel, make_functor<F, T>(p0), outputs(y), inputs(x));
@@ -44,7 +44,7 @@ struct UnaryParam1Strided {
     const int64_t* stride_y;
     P p0;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}}, {{"stride_y", stride_y}});
     }
@@ -59,7 +59,7 @@ struct UnaryParam1Backward {
     int64_t numel;
     P p0;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* dy, const T* x, T* dx, const Launch& launch) const {
         return pointwise(launch, numel, make_functor<F, T>(p0), outputs(dx), inputs(dy, x));
@@ -76,7 +76,7 @@ struct UnaryParam1BackwardStrided {
     const int64_t* stride_dx;
     P p0;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape, {{"stride_dy", stride_dy}, {"stride_x", stride_x}},
                            {{"stride_dx", stride_dx}});
@@ -93,7 +93,7 @@ struct UnaryParam2 {
     P p0;
     P p1;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* x, T* y, const Launch& launch) const {
         return pointwise(launch, numel, make_functor<F, T>(p0, p1), outputs(y), inputs(x));
@@ -110,7 +110,7 @@ struct UnaryParam2Strided {
     P p0;
     P p1;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}}, {{"stride_y", stride_y}});
     }
@@ -126,7 +126,7 @@ struct UnaryParam2Backward {
     P p0;
     P p1;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* dy, const T* x, T* dx, const Launch& launch) const {
         return pointwise(launch, numel, make_functor<F, T>(p0, p1), outputs(dx), inputs(dy, x));
@@ -144,7 +144,7 @@ struct UnaryParam2BackwardStrided {
     P p0;
     P p1;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape, {{"stride_dy", stride_dy}, {"stride_x", stride_x}},
                            {{"stride_dx", stride_dx}});
@@ -167,7 +167,7 @@ struct PowiBackwardStrided {
     float p0;
     float p1;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return same().check(); }
     Status run(const T* x, const T* dy, T* dx, const Launch& launch) const { return same().run(dy, x, dx, launch); }
 

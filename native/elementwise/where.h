@@ -27,7 +27,7 @@ template <class T, class Cond>
 struct Where {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const Cond* cond, const T* a, const T* b, T* y, const Launch& launch) const {
         using Bits = bits_t<T>;
@@ -46,7 +46,7 @@ struct WhereStrided {
     const int64_t* stride_b;
     const int64_t* stride_y;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const {
         return check_shape("numel", numel, rank, "shape", shape,
                            {{"stride_cond", stride_cond}, {"stride_a", stride_a}, {"stride_b", stride_b}},
@@ -64,11 +64,10 @@ template <class T>
 struct WhereBackward {
     int64_t numel;
 
-    int64_t count() const { return numel; }
+    Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const uint8_t* cond, const T* dy, T* da, T* db, const Launch& launch) const {
         using Bits = bits_t<T>;
-        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
         if (da == nullptr && db == nullptr) return Status::kOk;
         return pointwise(launch, numel, WhereBackwardFunctor<Bits>{},
                          outputs(reinterpret_cast<Bits*>(da), reinterpret_cast<Bits*>(db)),
@@ -87,7 +86,7 @@ struct WhereBackwardStrided {
     const int64_t* stride_da;
     const int64_t* stride_db;
 
-    int64_t count() const { return numel; }
+    Work work() const { return work_of_sums(numel, rank, shape, {stride_da, stride_db}); }
     Status check() const {
         return check_shape(
             "numel", numel, rank, "shape", shape,
@@ -95,12 +94,19 @@ struct WhereBackwardStrided {
     }
     size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 2); }
     Status run(const uint8_t* cond, const T* dy, T* da, T* db, const Launch& launch) const {
-        BK_TRY(require_distinct_outputs({{"da", da}, {"db", db}}));
-        return pointwise_sums<compute_t<T>>(launch, layout(), WhereBackwardFunctor<compute_t<T>>{}, outputs(da, db),
-                                            inputs(cond, dy));
-    }
-    Status run_empty(const uint8_t*, const T*, T* da, T* db, const Launch& launch) const {
-        return zero_empty_sums<T>(launch, rank, shape, {{"da", da, stride_da}, {"db", db, stride_db}});
+        // What is not summed is moved, by its bits, and last, since it may be dy.
+        const bool sums_a = is_summed(layout(), 2), sums_b = is_summed(layout(), 3);
+        if (numel == 0 || sums_a || sums_b)
+            BK_TRY(pointwise_sums<compute_t<T>>(
+                launch, layout(), WhereBackwardFunctor<compute_t<T>>{},
+                outputs(numel == 0 || sums_a ? da : nullptr, numel == 0 || sums_b ? db : nullptr), inputs(cond, dy)));
+        using Bits = bits_t<T>;
+        Bits* const moved_a = sums_a ? nullptr : reinterpret_cast<Bits*>(da);
+        Bits* const moved_b = sums_b ? nullptr : reinterpret_cast<Bits*>(db);
+        if (numel == 0 || (moved_a == nullptr && moved_b == nullptr)) return Status::kOk;
+        return pointwise_strided(launch, make_layout<4>(rank, shape, {stride_da, stride_db, stride_cond, stride_dy}),
+                                 WhereBackwardFunctor<Bits>{}, outputs(moved_a, moved_b),
+                                 inputs(cond, reinterpret_cast<const Bits*>(dy)));
     }
 
 private:

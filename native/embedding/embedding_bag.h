@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/launch.h"
+#include "core/pointwise.h"
 #include "embedding/bag_shape.h"
 
 namespace bk {
@@ -21,10 +22,15 @@ struct EmbeddingBag {
     int32_t mode;
     int64_t padding_idx;
 
-    int64_t count() const { return num_bags; }
+    Work work() const {
+        if (num_bags == 0 || embedding_dim == 0) return Work::kNone;
+        return total_indices == 0 || num_embeddings == 0 ? Work::kZeros : Work::kAll;
+    }
     Status check() const { return shape().check(); }
     Status run(const T* weight, const I* indices, const int32_t* offsets, T* out, const Launch& launch) const {
-        return embedding_dim == 0 ? Status::kOk : embedding_bag(launch, shape(), weight, indices, offsets, out);
+        if (work() == Work::kZeros)
+            return pointwise(launch, int64_t{num_bags} * embedding_dim, ZeroFunctor<compute_t<T>>{}, outputs(out), inputs());
+        return embedding_bag(launch, shape(), weight, indices, offsets, out);
     }
 
 private:

@@ -24,16 +24,17 @@ struct EmbeddingBagBackward {
     int32_t mode;
     int64_t padding_idx;
 
-    int64_t count() const { return num_bags; }
+    Work work() const {  // what nothing is added to stays as it is
+        return num_bags == 0 || embedding_dim == 0 || total_indices == 0 || num_embeddings == 0 ? Work::kNone : Work::kAll;
+    }
     Status check() const { return shape().check(); }
-    size_t workspace_size() const { return is_empty() ? 0 : embedding_bag_backward_workspace<T, I>(shape()); }
+    size_t workspace_size() const { return embedding_bag_backward_workspace<T, I>(shape()); }
     Status run(const T* dout, const I* indices, const int32_t* offsets, T* dweight, const Launch& launch) const {
-        return is_empty() ? Status::kOk : embedding_bag_backward(launch, shape(), dout, indices, offsets, dweight);
+        return embedding_bag_backward(launch, shape(), dout, indices, offsets, dweight);
     }
 
 private:
     BagShape shape() const { return {total_indices, num_embeddings, embedding_dim, num_bags, mode, padding_idx}; }
-    bool is_empty() const { return embedding_dim == 0 || total_indices == 0 || num_embeddings == 0; }
 };
 
 }  // namespace bk

@@ -55,20 +55,15 @@ struct AffineGrid2d {
     int32_t height;
     int32_t width;
 
-    int64_t count() const {
-        if (batch < 0 || height < 0 || width < 0) return -1;
-        int64_t n = 0;
-        return __builtin_mul_overflow(2 * int64_t{batch}, int64_t{height} * width, &n) ? -1 : n;
-    }
-    Status check() const {
-        BK_TRY(require_non_negative({{"batch", batch}, {"height", height}, {"width", width}}));
-        return require_addressable("[batch, height, width, 2]", {batch, height, width, 2});
-    }
+    Work work() const { return all_or_none(count()); }
+    Status check() const { return require_non_negative({{"batch", batch}, {"height", height}, {"width", width}}); }
     Status run(const T* theta, T* grid, const Launch& launch) const {
         return count() < (int64_t{1} << 31) ? run_as<uint32_t>(theta, grid, launch) : run_as<uint64_t>(theta, grid, launch);
     }
 
 private:
+    int64_t count() const { return batch == 0 ? 0 : 2 * int64_t{batch} * (int64_t{height} * width); }
+
     template <class Index>
     Status run_as(const T* theta, T* grid, const Launch& launch) const {
         const AffineGrid2dFunctor<T, Index> map{theta, FastDiv<Index>(2 * int64_t{width}), FastDiv<Index>(height)};

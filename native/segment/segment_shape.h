@@ -10,7 +10,8 @@ namespace bk {
 struct SegmentShape {
     int32_t n, d, num_segments;
 
-    bool is_negative() const { return n < 0 || d < 0 || num_segments < 0; }
+    // Of both forward sums.
+    Work work_of_sums() const { return num_segments == 0 || d == 0 ? Work::kNone : n == 0 ? Work::kZeros : Work::kAll; }
 
     Status check() const { return require_non_negative({{"n", n}, {"d", d}, {"num_segments", num_segments}}); }
 };

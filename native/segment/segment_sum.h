@@ -5,6 +5,7 @@
 
 #include "core/checks.h"
 #include "core/launch.h"
+#include "core/pointwise.h"
 #include "segment/segment_shape.h"
 
 namespace bk {
@@ -21,11 +22,11 @@ struct SegmentSum {
     int32_t d;
     int32_t num_segments;
 
-    int64_t count() const { return shape().is_negative() ? -1 : int64_t{num_segments} * d; }
+    Work work() const { return shape().work_of_sums(); }
     Status check() const { return shape().check(); }
     size_t workspace_size() const { return segment_sum_workspace<T, I>(shape()); }
     Status run(const T* input, const I* segment_ids, T* output, const Launch& launch) const {
-        if (n > 0) BK_TRY(require_pointers({{"input", input}, {"segment_ids", segment_ids}}));
+        if (n == 0) return pointwise(launch, int64_t{num_segments} * d, ZeroFunctor<compute_t<T>>{}, outputs(output), inputs());
         return segment_sum(launch, shape(), input, segment_ids, output);
     }
 

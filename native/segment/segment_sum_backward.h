@@ -6,6 +6,7 @@
 #include "core/checks.h"
 #include "core/gather_rows.h"
 #include "core/launch.h"
+#include "core/pointwise.h"
 #include "segment/segment_shape.h"
 
 namespace bk {
@@ -16,9 +17,11 @@ struct SegmentSumBackward {
     int32_t d;
     int32_t num_segments;
 
-    int64_t count() const { return shape().is_negative() ? -1 : int64_t{n} * d; }
+    Work work() const { return n == 0 || d == 0 ? Work::kNone : num_segments == 0 ? Work::kZeros : Work::kAll; }
     Status check() const { return shape().check(); }
     Status run(const T* d_output, const I* segment_ids, T* d_input, const Launch& launch) const {
+        if (num_segments == 0)
+            return pointwise(launch, int64_t{n} * d, ZeroFunctor<compute_t<T>>{}, outputs(d_input), inputs());
         return gather_rows(launch, GatherShape{n, d, num_segments}, d_output, segment_ids, d_input);
     }
 

@@ -5,6 +5,7 @@
 
 #include "core/checks.h"
 #include "core/launch.h"
+#include "core/pointwise.h"
 #include "segment/segment_shape.h"
 
 namespace bk {
@@ -21,16 +22,12 @@ struct UnsortedSegmentSum {
     int32_t d;
     int32_t num_segments;
 
-    int64_t count() const {
-        if (shape().is_negative()) return -1;
-        return d == 0 || (n == 0 && num_segments == 0) ? 0 : 1;
-    }
+    Work work() const { return shape().work_of_sums(); }
     Status check() const { return shape().check(); }
-    size_t workspace_size() const { return num_segments > 0 ? unsorted_segment_sum_workspace<T, I>(shape()) : 0; }
+    size_t workspace_size() const { return unsorted_segment_sum_workspace<T, I>(shape()); }
     Status run(const T* input, const I* segment_ids, T* output, const Launch& launch) const {
-        if (num_segments > 0) BK_TRY(require_pointers({{"output", output}}));
-        if (n > 0) BK_TRY(require_pointers({{"input", input}, {"segment_ids", segment_ids}}));
-        return num_segments > 0 ? unsorted_segment_sum(launch, shape(), input, segment_ids, output) : Status::kOk;
+        if (n == 0) return pointwise(launch, int64_t{num_segments} * d, ZeroFunctor<compute_t<T>>{}, outputs(output), inputs());
+        return unsorted_segment_sum(launch, shape(), input, segment_ids, output);
     }
 
 private:

@@ -22,42 +22,42 @@ struct Repeat {
     const int64_t* stride_x;
     const int64_t* stride_y;
 
-    int64_t count() const { return output_numel; }
+    Work work() const { return all_or_none(output_numel); }
 
     Status check() const {
         BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape, {{"stride_x", stride_x}},
                            {{"stride_y", stride_y}}));
-        if (output_numel == 0) return Status::kOk;
-        if (input_shape == nullptr) return fail(Status::kInvalidProblem, "input_shape is NULL");
+        BK_TRY(require_shape("input_shape", input_shape, rank));
         for (int32_t d = 0; d < rank; ++d)
-            if (input_shape[d] < 1)
-                return fail(Status::kInvalidProblem, "input_shape[%d] is %d, must be >= 1 for a non-empty output", d,
-                            input_shape[d]);
+            if (input_shape[d] == 0 && output_numel > 0)
+                return fail(Status::kInvalidProblem, "input_shape[%d] is 0, must be >= 1 for a non-empty output", d);
         return Status::kOk;
     }
 
     Status run(const T* x, T* y, const Launch& launch) const {
-        return tile(launch, 0, reinterpret_cast<const Bits*>(x), reinterpret_cast<Bits*>(y), Layout<2, 2 * kMaxRank>{});
+        Layout<2, 2 * kMaxRank> outer;
+        return tile(launch, 0, reinterpret_cast<const Bits*>(x), reinterpret_cast<Bits*>(y), &outer);
     }
 
 private:
     using Bits = bits_t<T>;  // a copy keeps the payload of a NaN
 
-    // Splits axis d and those after it. An extent that is no multiple of the input's leaves a remainder, which is a
-    // launch of its own.
-    Status tile(const Launch& launch, int32_t d, const Bits* x, Bits* y, const Layout<2, 2 * kMaxRank>& outer) const {
-        if (d == rank) return pointwise_strided(launch, outer, CopyFunctor{}, outputs(y), inputs(x));
+    // Splits axis d and those after it, below the axes of `outer`, which it gives back as it was. An extent that is no
+    // multiple of the input's leaves a remainder, which is a launch of its own.
+    Status tile(const Launch& launch, int32_t d, const Bits* x, Bits* y, Layout<2, 2 * kMaxRank>* outer) const {
+        if (d == rank) return pointwise_strided(launch, *outer, CopyFunctor{}, outputs(y), inputs(x));
         const int64_t whole = output_shape[d] / input_shape[d], rest = output_shape[d] % input_shape[d];
+        const int given = outer->rank;
         if (whole > 0) {
-            Layout<2, 2 * kMaxRank> layout = outer;
-            layout.append(whole, {input_shape[d] * stride_y[d], 0});
-            layout.append(input_shape[d], {stride_y[d], stride_x[d]});
-            BK_TRY(tile(launch, d + 1, x, y, layout));
+            outer->append(whole, {input_shape[d] * stride_y[d], 0});
+            outer->append(input_shape[d], {stride_y[d], stride_x[d]});
+            BK_TRY(tile(launch, d + 1, x, y, outer));
+            outer->rank = given;
         }
         if (rest > 0) {
-            Layout<2, 2 * kMaxRank> layout = outer;
-            layout.append(rest, {stride_y[d], stride_x[d]});
-            BK_TRY(tile(launch, d + 1, x, y + whole * input_shape[d] * stride_y[d], layout));
+            outer->append(rest, {stride_y[d], stride_x[d]});
+            BK_TRY(tile(launch, d + 1, x, y + whole * input_shape[d] * stride_y[d], outer));
+            outer->rank = given;
         }
         return Status::kOk;
     }
@@ -72,23 +72,21 @@ struct RepeatBackward {
     const int64_t* stride_dy;
     const int64_t* stride_dx;
 
-    int64_t count() const { return input_numel; }
+    Work work() const {
+        if (input_numel == 0) return Work::kNone;
+        for (int32_t d = 0; d < rank; ++d)
+            if (repeats[d] == 0) return Work::kZeros;
+        return Work::kAll;
+    }
 
     Status check() const {
         BK_TRY(check_shape("input_numel", input_numel, rank, "input_shape", input_shape, {{"stride_dy", stride_dy}},
                            {{"stride_dx", stride_dx}}));
-        if (input_numel == 0) return Status::kOk;
-        if (repeats == nullptr) return fail(Status::kInvalidProblem, "repeats is NULL");
         BK_TRY(require_shape("repeats", repeats, rank));
-        int64_t total = input_numel;
-        for (int32_t d = 0; d < rank; ++d) {
-            const int64_t extent = int64_t{repeats[d]} * input_shape[d];
-            int64_t span = 0;
-            if (repeats[d] != 0 && __builtin_mul_overflow(total, int64_t{repeats[d]}, &total))
-                return fail(Status::kInvalidProblem, "repeats makes more than 2^63 - 1 elements");
-            if (__builtin_mul_overflow(extent, stride_dy[d], &span) || magnitude(span) > int64_t{1} << 58)
-                return fail(Status::kInvalidProblem, "repeats[%d] is %d: dy would span more than 2^58 elements", d, repeats[d]);
-        }
+        int64_t terms = input_numel;
+        for (int32_t d = 0; d < rank; ++d)
+            if (__builtin_mul_overflow(terms, int64_t{repeats[d]}, &terms) || terms > kMostBytes)
+                return fail(Status::kInvalidProblem, "repeats[%d] is %d: dy would have more than 2^47 elements", d, repeats[d]);
         return Status::kOk;
     }
 

@@ -33,13 +33,15 @@ def indices_of(draw, lengths, bags, rows, spread):
     return draw.indices(distribution(draw, spread, int(lengths.sum()), rows)), starts
 
 
-def bag(draw, bags, rows, dim, mode=SUM, padding=-1, lengths="ragged", spread="uniform", kind="normal", move=None):
+def bag(
+    draw, bags, rows, dim, mode=SUM, padding=-1, lengths="ragged", spread="uniform", kind="normal", move=None, null=()
+):
     """`move` changes the offsets, which a caller may get wrong."""
     indices, starts = indices_of(draw, lengths, bags, rows, spread)
     offsets = Array("i32", (bags,), move(starts, indices.shape[0]) if move else starts)
     arrays = {"weight": draw.floats((rows, dim), kind), "indices": indices, "offsets": offsets}
     arrays["out"] = draw.output((bags, dim))
-    return Problem(scalars_of(indices.shape[0], rows, dim, bags, mode, padding), arrays)
+    return Problem(scalars_of(indices.shape[0], rows, dim, bags, mode, padding), arrays, null=null)
 
 
 def kept_by_bag(problem):
@@ -149,22 +151,19 @@ def bad_calls(first, output):
     bad += [Bad(f"mode_{m}", 3, rf"mode is {m}", {"mode": m}, can=3) for m in (2, -1)]
     bad += [Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in pointers]
     bad += [
-        # the order of the checks: pointers, extents, mode
-        Bad("null_before_mode", 2, rf"{output} is NULL", {"mode": 7}, null=(output,), can=3),
+        # the order of the checks: extents, mode, pointers
+        Bad("mode_before_null", 3, r"mode is 7", {"mode": 7}, null=(output,), can=3),
         Bad("extent_before_mode", 2, r"total_indices is -1", {"mode": 7, "total_indices": -1}, can=2),
-        Bad("null_without_indices", 2, r"indices is NULL", {"total_indices": 0}, null=("indices",)),
-        Bad("null_without_columns", 2, rf"{first} is NULL", {"embedding_dim": 0}, null=(first,)),
+        Bad("mode_without_bags", 3, r"mode is 9", {"num_bags": 0, "mode": 9}, can=3),
+        Bad("negative_beside_0", 2, r"embedding_dim is -1", {"num_bags": 0, "embedding_dim": -1}, can=2),
         Bad("mode_without_columns", 3, r"mode is 2", {"embedding_dim": 0, "mode": 2}, can=3),
     ]
     return (*bad, *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in pointers))
 
 
 SIZE = {"f32": 4, "bf16": 2}
-NO_BAGS = (
-    Idle("no_bags", {"num_bags": 0}),
-    Idle("no_bags_mode", {"num_bags": 0, "mode": 9}, can=3),
-    Idle("no_bags_negative", {"num_bags": 0, "embedding_dim": -1}, can=2),
-)
+NOTHING_OUT = (Idle("no_bags", {"num_bags": 0}), Idle("no_columns", {"embedding_dim": 0}))
+NOTHING_ADDED = tuple(Idle(f"no_{e}", {e: 0}) for e in ("total_indices", "num_embeddings"))
 
 
 def uniform_indices(rng, total, rows):
@@ -250,17 +249,26 @@ BACKWARD_BENCHES = tuple(
     for m, mode in MODES
 )  # fmt: skip
 
+ZEROS = {  # an operand that is not read may be NULL
+    "no_indices_null": lambda d: bag(d, 13, 7, 5, MEAN, lengths="empty", null=("weight", "indices", "offsets")),
+    "no_embeddings_null": lambda d: bag(d, 9, 0, 5, null=("weight", "indices", "offsets")),
+}
 CASES = (
     Case(
-        row="embedding_bag{I}_{T}", problems=problems(bag, any_offsets=True), reference=bag_reference,
-        tolerance={"out": "mean"}, plain="d5", large="large", bad=bad_calls("weight", "out"),
-        idle=(*NO_BAGS, Idle("no_columns_strict", {"num_bags": 0, "embedding_dim": 0})), benches=FORWARD_BENCHES,
+        row="embedding_bag{I}_{T}", problems=problems(bag, any_offsets=True) | ZEROS, reference=bag_reference,
+        tolerance={"out": "mean"}, plain="d5", large="large",
+        bad=(
+            *bad_calls("weight", "out"),
+            *(Bad(f"null_out_no_{e}", 2, r"out is NULL", {e: 0}, null=("out",))
+              for e in ("total_indices", "num_embeddings")),
+        ),
+        idle=NOTHING_OUT, benches=FORWARD_BENCHES,
     ),
     Case(
         row="embedding_bag_backward{I}_{T}", problems=problems(bag_backward, any_offsets=False),
         reference=bag_backward_reference, tolerance={"dweight": "total_of_quotients"},
         tolerance_without_workspace={"dweight": "atomic_total_of_quotients"}, plain="d5", large="large",
         bad=(*bad_calls("dout", "dweight"), Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True)),
-        idle=NO_BAGS, benches=BACKWARD_BENCHES,
+        idle=(*NOTHING_OUT, *NOTHING_ADDED), benches=BACKWARD_BENCHES,
     ),
 )  # fmt: skip

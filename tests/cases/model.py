@@ -110,15 +110,13 @@ class Bad:
 class Idle:
     """A call with nothing to do: 0, with every pointer NULL, and nothing written with pointers given.
 
-    host    replaces host arrays; None is NULL
-    can     status of `_can_implement`, which may be stricter
+    host    replaces host arrays
     null    arrays passed as NULL, since they would be written: sums over nothing are 0
     """
 
     name: str
     scalars: dict[str, int | float]
-    host: dict[str, tuple[int, ...] | None] = dataclasses.field(default_factory=dict)
-    can: int = 0
+    host: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     null: tuple[str, ...] = ()
 
 

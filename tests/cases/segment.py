@@ -57,14 +57,14 @@ def segment_sum_reference(problem):
     return {} if "output" in problem.null else {"output": Expected(total, count, size)}
 
 
-def backward(draw, n, d, segments, ids="uniform", kind="normal", ordered=True):
+def backward(draw, n, d, segments, ids="uniform", kind="normal", ordered=True, null=()):
     ids = distribution(draw, ids, n, segments)
     arrays = {
         "d_output": draw.floats((segments, d), kind),
         "segment_ids": draw.indices(np.sort(ids) if ordered else ids),
         "d_input": draw.output((n, d)),
     }
-    return Problem({"n": n, "d": d, "num_segments": segments}, arrays)
+    return Problem({"n": n, "d": d, "num_segments": segments}, arrays, null=null)
 
 
 def backward_reference(problem):
@@ -118,6 +118,7 @@ def bad_calls(arrays, required):
 
 SHORT = Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True)
 FORWARD, BACKWARD = ("input", "segment_ids", "output"), ("d_output", "segment_ids", "d_input")
+FORWARD_IDLE = (Idle("no_segments", {"num_segments": 0}), Idle("no_columns", {"d": 0}))
 BACKWARD_IDLE = (Idle("no_rows", {"n": 0}), Idle("no_columns", {"d": 0}))
 SIZE = {"f32": 4, "bf16": 2, "i32": 4, "i64": 8}
 
@@ -239,9 +240,11 @@ CASES = (
         row="segment_sum{I}_{T}",
         problems=problems(segment_sum, ordered=True) | empties(True, False),
         reference=segment_sum_reference, tolerance={"output": "total"}, plain="d5", large="large",
-        bad=(*bad_calls(FORWARD, FORWARD), SHORT), idle=(
-            Idle("no_segments", {"num_segments": 0}), Idle("no_columns", {"d": 0}),
+        bad=(
+            *bad_calls(FORWARD, FORWARD), SHORT,
+            Bad("no_rows_null_output", 2, r"output is NULL", {"n": 0}, null=("output",)),
         ),
+        idle=FORWARD_IDLE,
         benches=SORTED_BENCHES,
     ),
     Case(
@@ -251,19 +254,19 @@ CASES = (
         tolerance_without_workspace={"output": "atomic_total"}, plain="d5", large="large",
         bad=(
             *bad_calls(FORWARD, FORWARD), SHORT,
-            Bad("no_segments_null_input", 2, r"input is NULL", {"num_segments": 0}, null=("input", "output")),
-            Bad("no_segments_null_ids", 2, r"segment_ids is NULL", {"num_segments": 0}, null=("segment_ids", "output")),
+            Bad("no_rows_null_output", 2, r"output is NULL", {"n": 0}, null=("output",)),
         ),
-        idle=(Idle("no_columns", {"d": 0}), Idle("nothing", {"n": 0, "num_segments": 0})),
+        idle=FORWARD_IDLE,
         benches=UNSORTED_BENCHES,
     ),
     *(
         Case(
             row=row, problems=problems(backward, ordered=ordered)
-            | {"no_segments": lambda d, o=ordered: backward(d, 11, 5, 0, ordered=o)},
+            | {"no_segments": lambda d, o=ordered: backward(d, 11, 5, 0, ordered=o),
+               "no_segments_null": lambda d, o=ordered: backward(d, 11, 5, 0, null=BACKWARD[:2], ordered=o)},
             reference=backward_reference, tolerance={"d_input": "exact"}, plain="d5", large="large",
             bad=(*bad_calls(BACKWARD, BACKWARD),
-                 Bad("no_segments_null", 2, r"d_output is NULL", {"num_segments": 0}, null=("d_output",))),
+                 Bad("no_segments_null", 2, r"d_input is NULL", {"num_segments": 0}, null=("d_input",))),
             idle=BACKWARD_IDLE, benches=benches,
         )
         for row, ordered, benches in (

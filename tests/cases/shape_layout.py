@@ -22,12 +22,12 @@ def repeat_reference(problem):
     return {"y": Expected(x[np.ix_(*(np.arange(o) % i for i, o in zip(shape, out_shape)))])}
 
 
-def repeat_backward(draw, shape, repeats, dy=None, dx=None, kind="normal"):
+def repeat_backward(draw, shape, repeats, dy=None, dx=None, kind="normal", null=()):
     long_shape = tuple(i * r for i, r in zip(shape, repeats))
     dy, dx = strides_for(long_shape, **dy or {}), strides_for(shape, **dx or {})
     host = {"input_shape": tuple(shape), "repeats": tuple(repeats), "stride_dy": dy, "stride_dx": dx}
     arrays = {"dy": draw.floats(long_shape, kind, dy), "dx": draw.output(shape, dx)}
-    return Problem({"input_numel": math.prod(shape), "rank": len(shape)}, arrays, host)
+    return Problem({"input_numel": math.prod(shape), "rank": len(shape)}, arrays, host, null)
 
 
 def repeat_backward_reference(problem):
@@ -109,17 +109,19 @@ def bad_calls(count, shape, other, arrays, strides):
         bad.append(Bad(f"null_{s}", 2, rf"{s} is NULL", host={s: None}, can=2))
         bad.append(Bad(f"far_{s}", 2, rf"{s}\[1\] is {2**61}", host={s: (1, 2**61, 1)}, can=2))
         bad.append(Bad(f"least_{s}", 2, rf"{s}\[1\] is -{2**63}", host={s: (1, -(2**63), 1)}, can=2))
+        bad.append(Bad(f"empty_null_{s}", 2, rf"{s} is NULL", {count: 0}, {shape: (3, 0, 7), s: None}, can=2))
+        far = {shape: (3, 0, 7), s: (1, 7, 2**60)}
+        bad.append(Bad(f"empty_far_{s}", 2, rf"{s}\[2\] is {2**60}", {count: 0}, far, can=2))
+    bad.append(Bad("empty_rank_9", 2, r"rank is 9", {count: 0, "rank": 9}, can=2))
+    bad.append(Bad("empty_wrong", 2, rf"{count} is 0\b", {count: 0}, can=2))
     still = strides[1]
     bad.append(Bad("still", 2, rf"{still}\[0\] is 0", host={still: (0, 7, 1)}, can=2))
     bad += [Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in arrays]
     return (*bad, *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in arrays))
 
 
-def idle_calls(count, hosts):
-    return (
-        Idle("count_0", {count: 0}, dict.fromkeys(hosts)),
-        Idle("count_0_rank_9", {count: 0, "rank": 9}, can=2),
-    )
+def idle_calls(count, shape):
+    return (Idle("count_0", {count: 0}, {shape: (3, 0, 7)}),)
 
 
 SIZE = {"f32": 4, "bf16": 2}
@@ -178,7 +180,7 @@ CASES = (
         reference=repeat_reference, tolerance={"y": "exact"}, plain="plain", large="large",
         bad=bad_calls("output_numel", "output_shape", ("input_shape", (3, 0, 7), r"input_shape\[1\] is 0"),
                       ("x", "y"), ("stride_x", "stride_y")),
-        idle=idle_calls("output_numel", ("input_shape", "output_shape", "stride_x", "stride_y")),
+        idle=idle_calls("output_numel", "output_shape"),
         benches=(
             bench("repeat", "cuda", (2048, 4096), (4, 4), False, Bound("copy", 0.75)),
             bench("repeat", "cpu", (512, 1024), (4, 4), False, Bound("peer", 1.0)),
@@ -188,6 +190,7 @@ CASES = (
         row="repeat_backward_{T}",
         problems={name: lambda d, s=s, r=r, k=k: repeat_backward(d, s, r, **k) for name, (s, r, k) in SUMS.items()}
         | {
+            "zero_repeat_null": lambda d: repeat_backward(d, (3, 5, 7), (2, 0, 4), null=("dy",)),
             "special": lambda d: repeat_backward(d, (7, 9), (2, 3), kind="special"),
             "positive": lambda d: repeat_backward(d, (7, 9), (20, 30), kind="positive"),
         },
@@ -198,7 +201,7 @@ CASES = (
             Bad("repeats_overflow", 2, r"repeats", host={"repeats": (2**31 - 1,) * 3, "stride_dy": (0, 0, 0)}, can=2),
             Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True),
         ),
-        idle=idle_calls("input_numel", ("input_shape", "repeats", "stride_dy", "stride_dx")),
+        idle=idle_calls("input_numel", "input_shape"),
         benches=(
             bench("repeat_backward", "cuda", (2048, 4096), (4, 4), True, Bound("copy", 0.92)),
             bench("repeat_backward", "cpu", (512, 1024), (4, 4), True, Bound("peer", 1.0)),

@@ -196,6 +196,7 @@ def gradients(problem, values, op, dtype=""):
 def flat_bad(arrays, optional=()):
     """`optional` ones may be NULL."""
     bad = [Bad("negative", 2, r"numel is -1", {"numel": -1}, can=2)]
+    bad.append(Bad("bytes_overflow", 2, rf"numel is {2**63 - 1}", {"numel": 2**63 - 1}, can=2))
     bad += [Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in arrays if a not in optional]
     return (*bad, *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in arrays))
 
@@ -219,6 +220,9 @@ def strided_bad(arrays, outputs, gradients=(), optional=()):
         Bad("extent_0", 2, r"numel is 105\b.*\b0\b", host={"shape": (3, 0, 7)}, can=2),
         Bad("numel_more", 2, r"numel is 106\b.*\b105\b", {"numel": 106}, can=2),
         Bad("numel_less", 2, r"numel is 104\b.*\b105\b", {"numel": 104}, can=2),
+        Bad("numel_0", 2, r"numel is 0\b.*\b105\b", {"numel": 0}, can=2),
+        Bad("empty_rank_9", 2, r"rank is 9", {"rank": 9, "numel": 0}, can=2),
+        Bad("empty_null_shape", 2, r"shape is NULL", {"numel": 0}, {"shape": None}, can=2),
     ]
     # every entry of an overlong shape array must exist: the strides are padded to rank 8 as well
     wide = {"shape": (2**31 - 1,) * 8, **{f"stride_{a}": (0,) * 8 for a in arrays}}
@@ -229,6 +233,21 @@ def strided_bad(arrays, outputs, gradients=(), optional=()):
         bad.append(Bad(f"far_{a}", 2, rf"stride_{a}\[0\] is {2**62}", host=far, can=2))
         least = {f"stride_{a}": (-(2**63), 7, 1)}
         bad.append(Bad(f"least_{a}", 2, rf"stride_{a}\[0\] is -{2**63}", host=least, can=2))
+        for name, entries, text in (
+            ("null", None, "is NULL"), ("far", (7, 2**60, 1), rf"\[1\] is {2**60}"),
+            ("beside", (7, 7, -(2**46)), rf"\[2\] is -{2**46}"),
+        ):  # fmt: skip
+            host = {"shape": (3, 0, 7), f"stride_{a}": entries}
+            bad.append(
+                Bad(
+                    f"empty_{name}_{a}",
+                    2,
+                    rf"stride_{a}{text}" if entries else rf"stride_{a} {text}",
+                    {"numel": 0},
+                    host,
+                    can=2,
+                )
+            )
     for a in outputs:
         if a not in gradients:
             still = {f"stride_{a}": (35, 0, 1)}
@@ -237,12 +256,10 @@ def strided_bad(arrays, outputs, gradients=(), optional=()):
 
 
 def strided_idle(names):
-    nothing = {"shape": None, **{f"stride_{n}": None for n in names}}
-    return (
-        Idle("numel_0", {"numel": 0}, nothing),
-        Idle("numel_0_shape", {"numel": 0}, {"shape": (3, 0, 7)}),
-        Idle("numel_0_rank", {"numel": 0, "rank": 9}, can=2),
-    )
+    """Row-major strides of an empty array may be 0 along an axis that is not."""
+    empty = {"shape": (3, 0, 7)}
+    still = {f"stride_{n}": (0, 7, 1) for n in names}
+    return (Idle("numel_0", {"numel": 0}, empty), Idle("numel_0_still", {"numel": 0}, empty | still))
 
 
 def operands(row):

@@ -67,7 +67,8 @@ def is_full(slots):
     return slots["T"] in ("f32", "bf16", "u8")
 
 
-SEEN = ("negative", "rank_negative", "rank_9")  # by can_implement, which gets numel and rank alone
+# by can_implement, which gets numel and rank alone
+SEEN = ("negative", "bytes_overflow", "rank_negative", "rank_9", "empty_rank_9")
 
 CASES = (
     Case(

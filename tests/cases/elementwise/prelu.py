@@ -137,6 +137,8 @@ def bad_channels(short):
     """Of numel 30, channel_extent 3, channel_stride 5."""
     return (
         Bad("stride_0", 2, r"channel_stride is 0", {"channel_stride": 0}, can=2),
+        Bad("empty_stride_0", 2, r"channel_stride is 0", {"numel": 0, "channel_stride": 0}, can=2),
+        Bad("empty_overflow", 2, r"channel_stride is", {"numel": 0, "channel_stride": 2**62}, can=2),
         Bad("stride_negative", 2, r"channel_stride is -5", {"channel_stride": -5}, can=2),
         Bad("extent_0", 2, r"channel_extent is 0", {"channel_extent": 0}, can=2),
         Bad("extent_negative", 2, r"channel_extent is -3", {"channel_extent": -3}, can=2),
@@ -157,7 +159,6 @@ def flat_calls(row, short=False):
         "plain": "plain", "large": "large", "bad": (*flat_bad(arrays, optional), *bad_channels(short)),
         "idle": (
             Idle("numel_0", {"numel": 0}, null=sums),
-            Idle("numel_0_stride_0", {"numel": 0, "channel_stride": 0}, can=2, null=sums),
         ),
     }  # fmt: skip
 

@@ -1,0 +1,397 @@
+"""Random calls of every op, right and wrong, on memory that ends where an operand ends.
+
+usage: python -m harness.fuzz --seed S [--first K] [--calls N] [--log FILE]
+
+Call number k of a seed does not depend on those before it: `--first k --calls 1` repeats it. Each starts as a problem
+of the row, drawn from the op table; then a few things are changed: a scalar, an entry of a host array, a pointer, the
+workspace. What must hold whatever the arguments:
+
+- the status is one of 0 to 4;
+- after a failure no byte has changed, and the text has the op's name and one of its arguments';
+- after a success no byte has changed outside the outputs' elements;
+- what _can_implement refuses _run refuses, and both refuse an operand of more than 2^47 bytes.
+
+The log has the call that is being made, for whoever finds this process dead. With a CUDA library, which would be given
+host memory here, only calls are made that _can_implement refuses.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import math
+import mmap
+import pathlib
+import sys
+
+import numpy as np
+
+import baracuda as bk
+
+from .arena import Slot
+from .launch import OPS, ROWS, last_error
+from .numerics import itemsize
+
+MOST_BYTES = 2**47
+SLOT_PAGES = 16
+MOST_ELEMENTS = 2048  # of a problem before it is changed
+EXTREMES = (-1, 0, 1, 2, 9, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**46, 2**47, 2**60, -(2**60), 2**62, 2**63 - 1,
+            -(2**63), -(2**63) + 1)  # fmt: skip
+INSTANCES = {name: [op for op, (row, _) in OPS.items() if row.name == name] for name in ROWS}
+
+
+@dataclasses.dataclass
+class Call:
+    """Arguments by name. Of a pointer: its address, and the slot that its memory is in."""
+
+    op: str
+    scalars: dict[str, int | float]
+    host: dict[str, list[int] | None]
+    pointers: dict[str, int] = dataclasses.field(default_factory=dict)
+    workspace: tuple[int, int] = (0, 0)
+    changes: list[str] = dataclasses.field(default_factory=list)
+
+    def __str__(self):
+        pointers = {name: hex(p) for name, p in self.pointers.items()}
+        return f"{self.op} {self.scalars} {self.host} {pointers} workspace {self.workspace}, changed: {self.changes}"
+
+
+# --- problems --------------------------------------------------------------------------------------------------------
+
+
+def small_shape(rng) -> list[int]:
+    shape = []
+    for _ in range(rng.integers(0, 9)):
+        extent = int(rng.choice([0, 1, 1, 2, 2, 3, 4, 5, 7, 33, 70]))
+        shape.append(extent if math.prod(shape) * max(extent, 1) <= MOST_ELEMENTS else 1)
+    return shape
+
+
+def small_strides(rng, shape, may_stand: bool) -> list[int]:
+    """Of a view: axes in any order, gaps, flips, and axes that stand still."""
+    strides, step = [0] * len(shape), int(rng.choice([1, 1, 1, 2]))
+    for axis in rng.permutation(len(shape)) if rng.random() < 0.5 else reversed(range(len(shape))):
+        if may_stand and rng.random() < 0.25:
+            continue
+        strides[axis] = -step if rng.random() < 0.2 else step
+        step = step * max(shape[axis], 1) + int(rng.choice([0, 0, 1]))
+    return strides
+
+
+def draw_host(rng, row) -> tuple[dict, dict]:
+    """Scalars and host arrays of a row with strides."""
+    shape = small_shape(rng)
+    names = [p.name for p in row.problem]
+    counted = names[0]
+    host, factors = {}, None
+    for p in row.problem:
+        if p.direction == "host" and p.name.endswith("shape"):
+            host[p.name] = list(shape)
+        elif p.name == "repeats":
+            factors = host["repeats"] = [int(rng.choice([0, 1, 1, 2, 3])) for _ in shape]
+    if "output_shape" in host and "input_shape" in host:  # any output extents go with input extents from 1 on
+        host["input_shape"] = [max(1, e + int(rng.integers(-2, 3))) for e in shape]
+    for p in row.pointers:
+        own = host[p.shape.split(",")[0].split(" ")[0]]
+        wide = [e * f for e, f in zip(own, factors)] if factors and "repeats" in p.shape else own
+        host[f"stride_{p.name}"] = small_strides(rng, wide, not p.is_output or bool(row.workspace and not factors))
+    scalars = {counted: math.prod(shape), "rank": len(shape)}
+    if "split_dim" in names:
+        scalars["split_dim"] = int(rng.integers(0, max(len(shape), 1)))
+        for name in ("x", "dx"):
+            if f"{name}_half_offset" in names:
+                strides = host[f"stride_{name}"]
+                # beyond everything that the first half reaches, so that the halves share nothing
+                reach = sum(abs(s) * e for s, e in zip(strides, shape)) + 1
+                scalars[f"{name}_half_offset"] = reach if rng.random() < 0.8 else int(rng.integers(-9, 10))
+    return scalars, host
+
+
+def draw_flat(rng, row) -> dict:
+    """Scalars of a row without strides."""
+    scalars = {}
+    for p in row.problem:
+        if p.name == "numel":
+            scalars["numel"] = int(rng.choice([0, 1, 2, 3, 7, 63, 64, 65, 130, 1000]))
+            if any("/" in q.shape for q in row.pointers):
+                scalars["numel"] &= ~1
+        elif p.dtype in ("i32", "i64"):
+            scalars[p.name] = int(rng.choice([0, 1, 1, 2, 3, 5, 8, 17]))
+    if "channel_stride" in scalars:
+        scalars["channel_stride"], scalars["channel_extent"] = (int(rng.integers(1, 6)) for _ in range(2))
+        scalars["scalar_weight"] = int(rng.integers(0, 2))
+        scalars["numel"] = int(rng.integers(0, 5)) * scalars["channel_stride"] * scalars["channel_extent"]
+    if "mode" in scalars:
+        scalars["mode"] = int(rng.choice([0, 1, 1, 2]))
+    return scalars
+
+
+def draw_call(rng, op) -> Call:
+    row, slots = OPS[op]
+    host = {}
+    if any(p.direction == "host" for p in row.problem):
+        scalars, host = draw_host(rng, row)
+    else:
+        scalars = draw_flat(rng, row)
+    for p in row.problem:
+        if p.direction != "host" and p.name not in scalars:
+            is_float = p.dtype_of(slots) in ("f32", "f64")
+            scalars[p.name] = float(rng.choice([0.5, -2.0, 0.0])) if is_float else int(rng.integers(0, 100))
+    # A caller promises `rank` entries, whatever a change makes of the rank.
+    return Call(op, scalars, {name: entries + [1] * (8 - len(entries)) for name, entries in host.items()})
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+RANGES = {"i32": (-(2**31), 2**31 - 1), "i64": (-(2**63), 2**63 - 1)}
+
+
+def extreme(rng, dtype: str) -> int:
+    low, high = RANGES[dtype]
+    return int(rng.choice(np.array([v for v in EXTREMES if low <= v <= high], object)))
+
+
+def change_problem(rng, call: Call) -> None:
+    row, _ = OPS[call.op]
+    integers = [p for p in row.problem if p.dtype in RANGES]
+    p = integers[rng.integers(len(integers))]
+    if p.direction != "host":
+        call.scalars[p.name] = extreme(rng, p.dtype)
+    elif rng.random() < 0.2:
+        call.host[p.name] = None
+    elif call.host[p.name]:
+        call.host[p.name][rng.integers(max(1, min(call.scalars["rank"], 8)))] = extreme(rng, p.dtype)
+    call.changes.append(p.name)
+
+
+def change_pointer(rng, call: Call, places) -> None:
+    row, slots = OPS[call.op]
+    p, other = (row.pointers[k] for k in rng.integers(len(row.pointers), size=2))
+    kind = rng.choice(["null", "odd", "alias", "shift"])
+    slot, (low, high) = places[p.name]
+    size = itemsize(p.dtype_of(slots))
+    if kind == "null":
+        call.pointers[p.name] = 0
+    elif not call.pointers[p.name] or (kind == "odd" and size == 1):
+        return
+    elif kind == "odd":
+        call.pointers[p.name] += -1 if slot.holds(call.pointers[p.name] + low - 1, call.pointers[p.name]) else 1
+    else:
+        # On another operand, or a few elements beside it, if what the call reaches is there.
+        at = call.pointers[other.name] + (int(rng.integers(-9, 10)) * size if kind == "shift" else 0)
+        if at and places[other.name][0].holds(at + low, at + high):
+            call.pointers[p.name] = at
+    call.changes.append(f"{kind} {p.name}")
+
+
+# --- where operands lie ----------------------------------------------------------------------------------------------
+
+
+def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
+    """Extents and strides of an operand, by the op table; None where the arguments do not say."""
+    names = {**call.scalars, **call.host}
+    if f"stride_{p.name}" in call.host:
+        shape, _, factors = p.shape.split(",")[0].partition(" * ")
+        rank = call.scalars["rank"]
+        arrays = [names[shape], names[f"stride_{p.name}"], *([names[factors]] if factors else [])]
+        if not 0 <= rank <= 8 or (rank > 0 and None in arrays):
+            return None
+        shape, strides, *factors = ([] if rank == 0 else list(a[:rank]) for a in arrays)
+        shape = [e * f for e, f in zip(shape, factors[0])] if factors else shape
+        if "twice" in p.shape:
+            shape, strides = [2, *shape], [call.scalars[f"{p.name}_half_offset"], *strides]
+        return (shape, strides) if all(e >= 0 for e in shape) else None
+    extents = []
+    for e in p.shape.split(", "):
+        if "?" in e:
+            extents.append(1 if names["scalar_weight"] else names["channel_extent"])
+        elif " / " in e:
+            extents.append(names[e.split(" / ")[0]] // 2)
+        else:
+            extents.append(names[e] if e in names else int(e))
+    if any(e < 0 for e in extents):
+        return None
+    strides = [math.prod(extents[d + 1 :]) for d in range(len(extents))]
+    return extents, strides
+
+
+def reach_of(extents, strides, size: int) -> tuple[int, int]:
+    """Bytes before and after the pointer, an axis that stands still having one element."""
+    if any(e == 0 and s != 0 for e, s in zip(extents, strides)):
+        return 0, 0
+    steps = [(e - 1) * s for e, s in zip(extents, strides) if e > 0]
+    return min(0, sum(s for s in steps if s < 0)) * size, (sum(s for s in steps if s > 0) + 1) * size
+
+
+def cells_of(extents, strides, size: int) -> np.ndarray:
+    """Offsets of every byte of the elements."""
+    offsets = np.zeros(1, np.int64)
+    for extent, stride in zip(extents, strides):
+        offsets = np.add.outer(offsets, np.arange(extent if stride else min(extent, 1) or 1) * stride).ravel()
+    return np.unique(np.add.outer(offsets * size, np.arange(size)).ravel())
+
+
+class Fuzzer:
+    def __init__(self, library, seed: int, log):
+        self.library, self.seed, self.log = library, seed, log
+        self.slots = [Slot(SLOT_PAGES) for _ in range(9)]
+        self.ran = 0
+
+    def place(self, rng, call: Call) -> dict:
+        """Give every pointer an address: where its operand is small, so that it begins or ends with its slot."""
+        row, slots = OPS[call.op]
+        places = {}
+        for p, slot in zip(row.pointers, self.slots):
+            dtype = p.dtype_of(slots)
+            size = itemsize(dtype)
+            where = extents_of(call, p)
+            low, high = (0, 0) if where is None else reach_of(*where, size)
+            if high - low > slot.size:
+                low = high = 0
+            at_end = rng.random() < 0.7
+            call.pointers[p.name] = slot.address + (slot.size - max(high, 0) if at_end else -low)
+            slot.bytes[:] = rng.integers(0, 256, slot.size, np.uint8)
+            if dtype in ("i32", "i64") and row.family in ("segment", "embedding"):
+                indices = rng.integers(-2, 12, slot.size // size)
+                slot.bytes[:] = indices.astype(np.int32 if dtype == "i32" else np.int64).view(np.uint8)
+            places[p.name] = slot, (low, high)
+        return places
+
+    def choose_workspace(self, rng, call: Call, values) -> None:
+        row, _ = OPS[call.op]
+        needed = 0
+        if row.workspace:
+            needed = self.library.function(call.op, "workspace_size")(*[values[p.name] for p in row.problem])
+        kind = rng.choice(["none", "full", "short", "misplaced"])
+        slot = self.slots[-1]
+        if kind == "none" or needed > slot.size:
+            return
+        nbytes = needed if kind != "short" else int(rng.integers(0, needed + 1))
+        call.workspace = (slot.address + slot.size - nbytes, nbytes)
+        if kind == "misplaced" and nbytes + 3 <= slot.size:
+            call.workspace = (slot.address + 3, nbytes)
+        if nbytes < needed:
+            call.changes.append("workspace")
+
+    def run(self, k: int) -> None:
+        """Call number k."""
+        rng = np.random.default_rng((self.seed, k))
+        rows = list(ROWS)
+        instances = INSTANCES[rows[k % len(rows)]]
+        call = draw_call(rng, instances[rng.integers(len(instances))])
+        row, _ = OPS[call.op]
+        for _ in range(rng.choice([0, 0, 1, 1, 2])):
+            change_problem(rng, call)
+        places = self.place(rng, call)
+        for _ in range(rng.choice([0, 0, 0, 1, 2])):
+            change_pointer(rng, call, places)
+        ffi = self.library.ffi
+        values = {}
+        for p in row.problem:
+            if p.direction == "host":
+                entries = call.host[p.name]
+                ctype = {"i32": "int32_t[8]", "i64": "int64_t[8]"}[p.dtype]
+                values[p.name] = ffi.NULL if entries is None else ffi.new(ctype, entries)
+            else:
+                values[p.name] = call.scalars[p.name]
+        self.write_log(k, call)
+        checked = [ffi.NULL if p.is_pointer else values[p.name] for p in row.check_params]
+        can = self.library.function(call.op, "can_implement")(*checked)
+        self.check_can(call, can)
+        self.choose_workspace(rng, call, values)
+        self.write_log(k, call)
+        if can == 0 and (self.library.backend == "cuda" or not self.is_small(call)):
+            return
+        self.ran += 1
+        before = [slot.bytes.copy() for slot in self.slots]
+        arguments = [ffi.cast("void*", call.pointers[p.name]) if p.is_pointer else values[p.name] for p in row.params]
+        tail = ffi.cast("void*", call.workspace[0]), call.workspace[1], ffi.NULL
+        status = self.library.function(call.op)(*arguments, *tail)
+        assert status in (0, 1, 2, 3, 4), f"status {status}: {last_error(self.library)}"
+        assert status != 0 or can == 0, f"status 0, though can_implement said {can}"
+        if status:
+            self.check_text(call, status)
+        self.check_memory(call, status, before)
+
+    def is_small(self, call: Call) -> bool:
+        """Whether a good call has the memory that it needs, and ends soon."""
+        row, slots = OPS[call.op]
+        for p in row.pointers:
+            where = extents_of(call, p)
+            if where is None:  # can_implement has not seen the arrays
+                return True
+            low, high = reach_of(*where, itemsize(p.dtype_of(slots)))
+            if math.prod(where[0]) > 1 << 18 or high - low > self.slots[0].size:
+                return False
+        return True
+
+    def check_can(self, call: Call, can: int) -> None:
+        row, slots = OPS[call.op]
+        assert can in (0, 2, 3), f"can_implement gives {can}"
+        if can:
+            self.check_text(call, can)
+        elif all(p in row.check_params for p in row.problem if p.direction == "host"):
+            for p in row.pointers:
+                where = extents_of(call, p)
+                assert where is not None, "can_implement takes what has no shape"
+                low, high = reach_of(*where, itemsize(p.dtype_of(slots)))
+                bound = 2 * MOST_BYTES if "twice" in p.shape else MOST_BYTES
+                assert high - low <= bound, f"can_implement takes {p.name} of {high - low} bytes"
+
+    def check_text(self, call: Call, status: int) -> None:
+        row, _ = OPS[call.op]
+        text = last_error(self.library)
+        names = [p.name for p in row.params] + ["workspace_bytes"]
+        assert text.startswith(f"{call.op}: "), text
+        assert any(name in text.removeprefix(f"{call.op}: ") for name in names), text
+        assert status != 4 or "workspace" in call.changes, text
+
+    def check_memory(self, call: Call, status: int, before) -> None:
+        row, slots = OPS[call.op]
+        for slot, bytes_before in zip(self.slots, before):
+            changed = slot.bytes != bytes_before
+            if not changed.any():
+                continue
+            assert status == 0, f"status {status}, but memory has changed: {last_error(self.library)}"
+            if call.workspace[1] and slot is self.slots[-1]:
+                first = call.workspace[0] - slot.address
+                changed[first : first + call.workspace[1]] = False
+            for p in row.pointers:
+                pointer = call.pointers[p.name]
+                if p.is_output and pointer:
+                    cells = cells_of(*extents_of(call, p), itemsize(p.dtype_of(slots))) + (pointer - slot.address)
+                    changed[cells[(cells >= 0) & (cells < slot.size)]] = False
+            where = np.flatnonzero(changed)
+            assert where.size == 0, (
+                f"{where.size} bytes changed that no output has, the first at {hex(slot.address + where[0])}"
+            )
+
+    def write_log(self, k: int, call: Call) -> None:
+        if self.log is not None:
+            text = f"seed {self.seed}, call {k}: {call}".encode()[: len(self.log) - 1]
+            self.log[: len(text) + 1] = text + b"\0"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--log", type=pathlib.Path)
+    options = parser.parse_args()
+    log = None
+    if options.log:
+        with options.log.open("r+b") as file:
+            log = mmap.mmap(file.fileno(), 0)
+    fuzzer = Fuzzer(bk.default_library(), options.seed, log)
+    for k in itertools.islice(itertools.count(options.first), options.calls):
+        try:
+            fuzzer.run(k)
+        except AssertionError as error:
+            print(f"seed {options.seed}, call {k}: {error}", file=sys.stderr)
+            return 1
+    print(f"{fuzzer.ran} of {options.calls} calls were run")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""A process that forks after a call, as multiprocessing does: its child can call, too.
+
+Each in a process of its own, with a time limit, since what could go wrong is that it never ends.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from harness import ROOT
+
+PROLOGUE = """
+import concurrent.futures, multiprocessing, os, threading, warnings
+import numpy as np
+import baracuda as bk
+warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12 and later: it sees the threads
+library = bk.default_library()
+NULL = library.ffi.NULL
+forked = multiprocessing.get_context("fork")
+
+def gelu(n=1 << 20):
+    x, y = np.linspace(-3, 3, n, dtype=np.float32), np.empty(n, np.float32)
+    pointers = [library.ffi.cast("void*", a.ctypes.data) for a in (x, y)]
+    assert library.function("unary_gelu_f32")(n, *pointers, NULL, 0, NULL) == 0
+    return y
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+def in_child(function):
+    child = forked.Process(target=function)
+    child.start()
+    child.join()
+    assert child.exitcode == 0, child.exitcode
+"""
+
+PROGRAMS = {
+    "the thread that forked works alone": """
+expected, used = gelu(), threads()
+assert used > 1, "no thread was started"
+def child():
+    assert (gelu() == expected).all()
+    assert threads() == 1
+in_child(child)
+assert (gelu() == expected).all() and threads() == used
+""",
+    "a thread of the child starts others": """
+expected = gelu()
+def child():
+    seen = []
+    thread = threading.Thread(target=lambda: seen.extend([gelu(), threads()]))
+    thread.start()
+    thread.join()
+    assert (seen[0] == expected).all()
+    assert seen[1] > 2
+in_child(child)
+""",
+    "a child that forks again": """
+expected = gelu()
+def grandchild():
+    assert (gelu() == expected).all()
+def child():
+    assert (gelu() == expected).all()
+    in_child(grandchild)
+in_child(child)
+""",
+    "a child of a process that has made no call": """
+def child():
+    gelu()
+    assert threads() > 1
+in_child(child)
+""",
+    "a pool of processes": """
+expected = gelu()
+with concurrent.futures.ProcessPoolExecutor(2, mp_context=forked) as pool:
+    for y in pool.map(gelu, [1 << 20] * 4):
+        assert (y == expected).all()
+""",
+}
+CHECKS = """
+def child():
+    assert library.function("unary_gelu_f32", "can_implement")(5, NULL, NULL) == 0
+    assert library.function("unary_gelu_f32", "can_implement")(-5, NULL, NULL) == 2
+    assert library.last_error().startswith("unary_gelu_f32: numel is -5")
+    assert library.function("unary_gelu_f32")(-6, NULL, NULL, NULL, 0, NULL) == 2
+    assert library.function("unary_gelu_f32")(0, NULL, NULL, NULL, 0, NULL) == 0
+in_child(child)
+"""
+
+
+def run(library, program):
+    environment = os.environ | {"BARACUDA_LIB": str(library), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "3"}
+    environment["OPENBLAS_NUM_THREADS"] = "1"  # NumPy's threads end at a fork
+
+    result = subprocess.run(
+        [sys.executable, "-c", PROLOGUE + program], env=environment, capture_output=True, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_cpu_library(cpu_library, program):
+    run(cpu_library, PROGRAMS[program])
+
+
+def test_checks_and_errors(library):
+    """Of whichever library is under test: they need no device."""
+    run(library.path, CHECKS)

@@ -1,0 +1,107 @@
+"""Operands of 2^47 bytes and more: _can_implement takes none that is longer, and _run looks at no pointer of them.
+
+The data pointers are NULL: a call that took such a problem would say so.
+"""
+
+import dataclasses
+
+import pytest
+
+from cases import CASES, Draw
+from harness import OPS, can_implement, itemsize, last_error
+from harness.launch import scalar_arguments
+
+MOST = 2**47
+STRIDED = [op for op, (row, _) in OPS.items() if any(p.direction == "host" for p in row.problem)]
+FLAT = [op for op, (row, _) in OPS.items() if row.problem[0].name == "numel" and op not in set(STRIDED)]
+OTHERS = [op for op in OPS if op not in {*FLAT, *STRIDED}]
+
+
+def plain(op):
+    row, slots = OPS[op]
+    return CASES[row.name].problems[CASES[row.name].plain](Draw(slots, "sizes"))
+
+
+def run_with_null(library, op, problem):
+    row, _ = OPS[op]
+    null, values = library.ffi.NULL, scalar_arguments(library, op, problem)
+    arguments = [null if p.is_pointer else values[p.name] for p in row.params]
+    return library.function(op)(*arguments, null, 0, null)
+
+
+def check_taken(library, op, problem):
+    assert can_implement(library, op, problem) == (0, "")
+    assert run_with_null(library, op, problem) == 2
+    assert last_error(library).endswith("is NULL")
+
+
+def check_refused(library, op, problem, name):
+    status, text = can_implement(library, op, problem)
+    assert status == 2, f"can_implement takes {problem.scalars} {problem.host}"
+    assert text.startswith(f"{op}: {name}"), text
+    assert run_with_null(library, op, problem) == 2
+    assert last_error(library) == text
+
+
+@pytest.mark.parametrize("op", FLAT)
+def test_contiguous(library, op):
+    row, slots = OPS[op]
+    problem = plain(op)
+    bytes_each = max(itemsize(p.dtype_of(slots)) / (2 if "/" in p.shape else 1) for p in row.pointers)
+    if "channel_stride" in problem.scalars:
+        problem.scalars |= {"channel_stride": 1, "channel_extent": 1}
+    most = int(MOST / bytes_each)
+    for numel in (most, most + 2, 2**60, 2**63 - 2, 2**63 - 1):
+        problem.scalars["numel"] = numel
+        if numel == most:
+            check_taken(library, op, problem)
+        else:
+            check_refused(library, op, problem, "numel ")
+
+
+@pytest.mark.parametrize("op", STRIDED)
+def test_strided(library, op):
+    """Each operand alone is as long, and one stride longer."""
+    row, slots = OPS[op]
+    for p in row.pointers:
+        stride = f"stride_{p.name}"
+        size = itemsize(p.dtype_of(slots))
+        axis = 1
+        extent = plain(op).arrays[p.name].shape[axis - 3]
+        most = MOST // size // extent
+        for entry in (most - 40, -(most - 40)):
+            problem = plain(op)
+            problem.host[stride] = (1, entry, 35 * extent)
+            if row.check_params == row.params:
+                check_taken(library, op, problem)
+        for entry in (most + 1, -most - 1, 2**60, 2**63 - 1, -(2**63)):
+            problem = plain(op)
+            problem.host[stride] = (1, entry, 35 * extent)
+            if row.check_params == row.params:
+                check_refused(library, op, problem, f"{stride}[1] is {entry}")
+            else:
+                assert run_with_null(library, op, problem) == 2
+                assert f"{stride}[1] is {entry}" in last_error(library)
+
+
+@pytest.mark.parametrize("op", [op for op in STRIDED if "shape" in {p.name for p in OPS[op][0].problem}])
+def test_operands_that_stand_still(library, op):
+    """An index space of 2^62 elements, of which a gradient, or an input, has one."""
+    row, _ = OPS[op]
+    extent = 2**31 - 1
+    host = {"shape": (extent, extent), **{f"stride_{p.name}": (0, 0) for p in row.pointers}}
+    problem = dataclasses.replace(plain(op), scalars=plain(op).scalars | {"numel": extent**2, "rank": 2}, host=host)
+    check_refused(library, op, problem, "numel is ")
+
+
+@pytest.mark.parametrize("op", OTHERS)
+def test_other_extents(library, op):
+    """Every extent as large as it can be, beside others that make an operand longer than 2^47 bytes."""
+    row, _ = OPS[op]
+    extents = {p.name for p in row.problem} - {"mode", "padding_idx"}
+    problem = plain(op)
+    problem.scalars |= dict.fromkeys(extents, 2**31 - 1)
+    assert can_implement(library, op, problem)[0] == 2
+    check_refused(library, op, problem, "")
+    assert "2147483647" in last_error(library)
+    assert "2^47 bytes" in last_error(library)
