@@ -3953,7 +3953,7 @@ BARACUDA_API size_t baracuda_kernels_ternary_addcdiv_param_backward_f64_strided_
  *   ceil              smallest integer >= x
  *   round             nearest integer, ties to even
  *   trunc             integer part
- *   frac              x - trunc(x), with the sign of x
+ *   frac              x - trunc(x); +0 for an integer, NaN for an infinity
  *   erf               error function
  *   erfc              1 - erf(x)
  *   erfinv            inverse of erf
@@ -4493,7 +4493,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_step_f64_can_implement(int64_t numel
  *   ceil              smallest integer >= x
  *   round             nearest integer, ties to even
  *   trunc             integer part
- *   frac              x - trunc(x), with the sign of x
+ *   frac              x - trunc(x); +0 for an integer, NaN for an infinity
  *   erf               error function
  *   erfc              1 - erf(x)
  *   erfinv            inverse of erf

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from cases import Array, Problem, strides_for
-from harness import OPS, Launch, width
+from harness import FLOATS, OPS, Launch, decode, width
+from harness.numerics import encode
 
 NUMEL = 1003
 
@@ -89,3 +90,22 @@ def test_fill_of_bits(library, op, rng):
             {"numel": NUMEL, "rank": 2, "value": value}, {"y": Array(dtype, shape, None, strides["y"])}, host
         )
         assert (run(library, op, problem, {})["y"] == bits).all(), hex(bits)
+
+
+@pytest.mark.parametrize("strided", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_copysign(library, dtype, strided, rng):
+    """All bits but the sign are those of the first operand, and the sign is that of the second, be they NaN or not."""
+    op = f"binary_copysign_{dtype}{'_strided' if strided else ''}"
+    shape, host, strides = layout(op, ("a", "b", "y"))
+    count = int(np.prod(shape))
+    a, b = bytes_of(rng, count, dtype).copy(), bytes_of(rng, count, dtype).copy()
+    nan = encode(np.array([np.nan, -np.nan]), dtype)
+    a[::3], b[::2] = np.resize(nan, a[::3].shape), np.resize(nan[::-1], b[::2].shape)
+    arrays = {name: Array(dtype, shape, None, strides[name]) for name in ("a", "b", "y")}
+    for name, bits in (("a", a), ("b", b)):
+        arrays[name].values = decode(bits.reshape(shape), dtype)
+    scalars = {"numel": count, **({"rank": len(shape)} if strided else {})}
+    got = run(library, op, Problem(scalars, arrays, host), {"a": a.reshape(shape), "b": b.reshape(shape)})["y"]
+    sign = a.dtype.type(1) << a.dtype.type(width(dtype) - 1)
+    np.testing.assert_array_equal(got.reshape(-1), (a & ~sign) | (b & sign))

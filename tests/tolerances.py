@@ -150,10 +150,12 @@ ULPS: dict[str, float | dict[str, float]] = {
     ),
     **dict.fromkeys(
         ("sin_backward", "cos_backward", "sinh_backward", "cosh_backward", "erf_backward",
-         "erfc_backward", "erfinv_backward", "lgamma_backward", "digamma_backward", "powf_backward", "powi_backward"),
+         "erfc_backward", "erfinv_backward", "lgamma_backward", "digamma_backward"),
         COMPOSITE,
     ),
-    # 1 + t^2 has twice the error of t
+    # where the power itself leaves the range of f64 it is the fourth power of its root, whose error counts four times
+    **{op: {"f32": COMPOSITE["f32"], "f64": 8.0} for op in ("powf_backward", "powi_backward")},
+    # 1 + t^2 has twice the error of t: 6.4 units of dy = 1 below 300, and 8 found beyond
     "tan_backward": {"f32": COMPOSITE["f32"], "f64": 2 * LIBRARY["f64"] + 1},
     # several operations, each of which may be half a unit off, after a function of the mathematical library
     **dict.fromkeys(
@@ -170,7 +172,7 @@ ULPS: dict[str, float | dict[str, float]] = {
     # f32 lacks the digits that f16 still needs beside the roots at irrational arguments
     "lgamma": {**LIBRARY, "f16": 1.5},
     "digamma": {**LIBRARY, "f16": 1.05},
-    "lgamma_backward": {**COMPOSITE, "f16": 1.05},
+    "lgamma_backward": {**COMPOSITE, "f16": 1.3},  # 1.24 at x = -16.734375 over all dy
 }  # fmt: skip
 
 
@@ -183,6 +185,8 @@ CUDA_ULPS: dict[tuple[str, str], float] = {
     ("lgamma", "f32"): 6.0,
     ("lgamma_backward", "f32"): 4.0,
     ("tan_backward", "f32"): 9.0,  # 1 + t^2 doubles the error of tan
+    # a fourth power of a root by powf, as of f64 above
+    **{(op, "f32"): 17.0 for op in ("powf_backward", "powi_backward")},
 }
 
 # 16-bit results of the class "pointwise" with a relative error of 2^-16, which the rounding to 16 bits hides: of 2^x by

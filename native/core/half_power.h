@@ -30,15 +30,15 @@ struct HalfPower {
     float exponent;
 };
 
-// a^(b - kLess), given log2 |a|. In f32 b - kLess may be rounded to an even number, so b decides about the sign; but for
-// a = 0 and a b of more than 64 bits it is even, as for the longer types.
+// a^(b - kLess), given log2 |a|. In f32 b - kLess may be rounded to an even number, so b decides about the sign; but for an a
+// that is 0 or infinite the rounded one does, as for the longer types.
 template <class T, int kLess = 0>
 BK_HD HalfPower half_power(float a, float log2_a, float b) {
     const float size = fabs<T>(a), e = kLess == 0 ? b : b - kLess, half = 0.5f * (kLess == 0 ? b : rint<T>(b));
     const bool one = (a == 1.0f) | (e == 0.0f), even_one = (size == 1.0f) & (fabs<T>(b) == INFINITY);
     const bool whole = trunc<T>(b) == b, differs = (floor<T>(half) != half) == (kLess % 2 == 0);
-    const float end = kLess == 0 ? INFINITY : select(a == 0.0f, 0x1p63f, INFINITY);
-    const bool odd = (trunc<T>(e) == e) & differs & (fabs<T>(b) < end);
+    const float end = kLess == 0 ? INFINITY : select((a == 0.0f) | (size == INFINITY), 0x1p24f, INFINITY);
+    const bool odd = (trunc<T>(e) == e) & differs & (fabs<T>(e) < end);
     const bool undefined = (a < 0.0f) & (size < INFINITY) & !whole;
     const float factor = select(undefined, NAN, select(odd, copysign<T>(1.0f, a), 1.0f));
     return {select(one, 1.0f, factor), select(one | even_one, 0.0f, e * log2_a)};

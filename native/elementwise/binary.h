@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/checks.h"
 #include "core/pointwise.h"
@@ -9,7 +10,23 @@
 
 namespace bk {
 
-// F sees a of T and b of U and gives what is stored as Y.
+template <class Fn, class = void>
+constexpr bool kTakesBits = false;
+template <class Fn>
+constexpr bool kTakesBits<Fn, std::enable_if_t<Fn::takes_bits>> = true;
+
+// The elements as the functor sees them: itself, or as unsigned integers of their bits.
+template <class Fn, class T>
+auto* elements(T* p) {
+    if constexpr (!kTakesBits<Fn>)
+        return p;
+    else if constexpr (std::is_const_v<T>)
+        return reinterpret_cast<const bits_t<T>*>(p);
+    else
+        return reinterpret_cast<bits_t<T>*>(p);
+}
+
+// F sees a of T and b of U and gives what is stored as Y; or of all three the bits.
 template <template <class> class F, class T, class U = T, class Y = T>
 struct Binary {
     int64_t numel;
@@ -17,7 +34,8 @@ struct Binary {
     Work work() const { return all_or_none(numel); }
     Status check() const { return require_non_negative({{"numel", numel}}); }
     Status run(const T* a, const U* b, Y* y, const Launch& launch) const {
-        return pointwise(launch, numel, F<T>{}, outputs(y), inputs(a, b));
+        using Fn = F<T>;
+        return pointwise(launch, numel, Fn{}, outputs(elements<Fn>(y)), inputs(elements<Fn>(a), elements<Fn>(b)));
     }
 };
 
@@ -36,8 +54,9 @@ struct BinaryStrided {
                            {{"stride_y", stride_y}});
     }
     Status run(const T* a, const U* b, Y* y, const Launch& launch) const {
-        return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_y, stride_a, stride_b}), F<T>{}, outputs(y),
-                                 inputs(a, b));
+        using Fn = F<T>;
+        return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_y, stride_a, stride_b}), Fn{},
+                                 outputs(elements<Fn>(y)), inputs(elements<Fn>(a), elements<Fn>(b)));
     }
 };
 

@@ -12,10 +12,15 @@
 
 namespace bk::op {
 
+// Of bits: a conversion from f16 or to 16 bits may drop the sign of a NaN.
 template <class T>
 struct Copysign {
-    using C = compute_t<T>;
-    BK_HD C operator()(C a, C b) const { return math::copysign<T>(a, b); }
+    using Bits = bits_t<T>;
+    static constexpr bool takes_bits = true;
+    BK_HD Bits operator()(Bits a, Bits b) const {
+        constexpr Bits sign = static_cast<Bits>(Bits(1) << (8 * sizeof(T) - 1));
+        return static_cast<Bits>((a & static_cast<Bits>(~sign)) | (b & sign));
+    }
 };
 
 // da = dy, or -dy where the sign of a changed, 0 for a = 0; db = 0.
@@ -50,11 +55,11 @@ struct Ldexp {
     using C = compute_t<T>;
     BK_HD C operator()(C a, int32_t b) const {
         using Int = typename FloatFormat<C>::Int;
-        constexpr int32_t limit = std::is_same_v<T, f16> ? 100 : 3 * FloatFormat<C>::bias;  // takes any a out of the range
+        constexpr int32_t limit = 3 * FloatFormat<C>::bias;  // takes any a out of the range
         b = b < -limit ? -limit : b;
         b = b > limit ? limit : b;
-        if constexpr (std::is_same_v<T, f16>) {  // f32 holds the product
-            return a * power_of_two<C>(b);
+        if constexpr (std::is_same_v<T, f16>) {  // normal in f32, so that the first of the factors of `scale` loses nothing
+            return scale(a, b);
         } else {
             const Split<C> x = split(a);
             return scale(x.mantissa, x.exponent + static_cast<Int>(b));

@@ -1,5 +1,11 @@
 // a f(b) for the gates f of gated linear units, and the gradients: da = f(b) dy, db = a f'(b) dy.
+//
+// Where b is so far below 0 that f(b) may leave the range before its products do, f and f' are factors of e^b, or of
+// e^(-b^2 / 2), next to which nothing counts; the products are then made of mantissas and exponents. f16 has no need of it:
+// f32 holds its products.
 #pragma once
+
+#include <type_traits>
 
 #include "core/dtype.h"
 #include "core/math.h"
@@ -7,13 +13,99 @@
 #include "elementwise/activations.h"
 #include "elementwise/normal_distribution.h"
 #include "elementwise/rectifiers.h"
+#include "elementwise/scaling.h"
 
 namespace bk::op {
+
+template <class T>
+constexpr bool kHasFarGates = !std::is_same_v<T, f16>;
+
+// Powers of two: the smallest that is left to the plain products, and one that vanishes from every product.
+template <class C>
+constexpr double kLeastNear = std::is_same_v<C, double> ? -900 : -100;
+template <class C>
+constexpr double kLeastFar = std::is_same_v<C, double> ? -3200 : -450;
+
+// 2^(k (x + rest)) as a mantissa about 1 and an exponent.
+template <class T, class... Rest>
+BK_HD Split<compute_t<T>> far_power(Pair<T> k, compute_t<T> x, Rest... rest) {
+    using C = compute_t<T>;
+    using Int = typename FloatFormat<C>::Int;
+    constexpr C kShift = std::is_same_v<C, double> ? C(0x1.8p52) : C(0x1.8p23);  // added, it leaves the nearest integer
+    const C shifted = math::fma(x, k.high, kShift), n = shifted - kShift;
+    const Int exponent = bit_cast<Int>(shifted) - bit_cast<Int>(kShift);
+    if constexpr (math::kIsHalf<T>)
+        return {math::exp2<T>(math::fma(x, k.high, -n)), exponent};
+    else
+        return {C(1) + shifted_power<T>(k, PowerRange<C>::shift, C(1), x, rest...).t, exponent};
+}
+
+// power factor u v, for a factor within [2^-8, 2^12]; the power is 0 if `vanishes`.
+template <class T>
+BK_HD compute_t<T> far_product(Split<compute_t<T>> power, bool vanishes, compute_t<T> factor, compute_t<T> u,
+                               compute_t<T> v = 1) {
+    using C = compute_t<T>;
+    const Split<C> f = split(u), g = split(v);
+    const C mantissa = math::select(vanishes, C(0), power.mantissa * factor) * f.mantissa * g.mantissa;
+    return scale(mantissa, power.exponent + f.exponent + g.exponent);
+}
+
+// far() or near(); on the CPU both are computed, and far() is for `far` alone.
+template <class T, class Far, class Near>
+BK_HD auto far_or_near(bool far, const Far& far_result, const Near& near_result) {
+#if BK_ON_GPU
+    return far ? far_result() : near_result();
+#else
+    if constexpr (std::is_floating_point_v<decltype(near_result())>) {
+        return math::select(far, far_result(), near_result());
+    } else {
+        const auto a = far_result(), b = near_result();
+        return pack(math::select(far, get<0>(a), get<0>(b)), math::select(far, get<1>(a), get<1>(b)));
+    }
+#endif
+}
+
+// a dy f is first second f for any |f| below 1 or near it, without a step out of the range that the result is in.
+template <class T>
+struct TwoFactors {
+    using C = compute_t<T>;
+    C first, second;
+
+    static BK_HD TwoFactors of(C a, C dy) {
+        if constexpr (!kHasFarGates<T>) return {a, dy};
+        const C x = math::fabs<T>(a), y = math::fabs<T>(dy);
+        const bool apart = (x > C(1)) != (y > C(1)), larger = x > y;
+        return {math::select(apart, a * dy, math::select(larger, a, dy)),
+                math::select(apart, C(1), math::select(larger, dy, a))};
+    }
+};
+
+// e^-|b|, and how the gates take it where b is far below 0.
+template <class T>
+struct FarDecay {
+    using C = compute_t<T>;
+    C z;
+    bool far, vanishes;
+
+    static BK_HD FarDecay of(C b) {
+        constexpr C kNear = C(-kLeastNear<C> * 0.6931471805599453), kFar = C(-kLeastFar<C> * 0.6931471805599453);
+        return {math::min(kFar, -b), kHasFarGates<T> && b < -kNear, b == -C(INFINITY)};
+    }
+    BK_HD C product(C factor, C u, C v = 1) const {
+        return far_product<T>(far_power<T>(kLog2E<T>, -z), vanishes, factor, u, v);
+    }
+};
 
 template <class T>
 struct Glu {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
+        const auto d = FarDecay<T>::of(b);
+        return far_or_near<T>(d.far, [&] { return d.product(C(1), a); }, [&] { return near(a, b); });
+    }
+
+private:
+    static BK_HD C near(C a, C b) {
         const ScaledExp<T> e = scaled_exp<T>(-math::fabs<T>(b));
         return a * logistic<T>(b < C(0), e.value) * scale_if<T>(b < C(0), e.scale);
     }
@@ -24,10 +116,18 @@ template <class T>
 struct GluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
+        const auto d = FarDecay<T>::of(b);
+        return far_or_near<T>(
+            d.far, [&] { return pack(d.product(C(1), dy), d.product(C(1), a, dy)); }, [&] { return near(a, b, dy); });
+    }
+
+private:
+    static BK_HD Pack<C, C> near(C a, C b, C dy) {
         const ScaledExp<T> e = scaled_exp<T>(-math::fabs<T>(b));
         const bool negative = b < C(0);
         const C slope = carried_quotient<T>(e.value, carried_square<T>(one_plus<T>(e.value)));
-        return pack(logistic<T>(negative, e.value) * dy * scale_if<T>(negative, e.scale), slope * a * dy * e.scale);
+        const auto f = TwoFactors<T>::of(a, dy);
+        return pack(logistic<T>(negative, e.value) * dy * scale_if<T>(negative, e.scale), slope * f.first * f.second * e.scale);
     }
 };
 
@@ -45,13 +145,24 @@ struct RegluBackward {
     }
 };
 
+// factor silu(b), the larger of b and the factor that silu shrinks to meeting the other last.
+template <class T>
+BK_HD compute_t<T> silu_times(compute_t<T> factor, compute_t<T> b, const Decay<T>& d) {
+    using C = compute_t<T>;
+    const bool negative = b < C(0);
+    const C x = math::select(negative, -d.z, b), gate = logistic<T>(negative, d.e.value);
+    const C scale = scale_if<T>(negative, d.e.scale);
+    if constexpr (!kHasFarGates<T>) return factor * x * gate * scale;
+    const bool small = d.z < C(1);
+    return math::select(small, factor, x) * gate * math::select(small, x, factor) * scale;
+}
+
 template <class T>
 struct Swiglu {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
-        const auto d = Decay<T>::of(b);
-        const bool negative = b < C(0);
-        return a * math::select(negative, -d.z, b) * logistic<T>(negative, d.e.value) * scale_if<T>(negative, d.e.scale);
+        const auto d = FarDecay<T>::of(b);
+        return far_or_near<T>(d.far, [&] { return d.product(-d.z, a); }, [&] { return silu_times<T>(a, b, Decay<T>::of(b)); });
     }
 };
 
@@ -59,11 +170,52 @@ template <class T>
 struct SwigluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
+        const auto d = FarDecay<T>::of(b);
+        return far_or_near<T>(
+            d.far, [&] { return pack(d.product(-d.z, dy), d.product(C(1) - d.z, a, dy)); }, [&] { return near(a, b, dy); });
+    }
+
+private:
+    static BK_HD Pack<C, C> near(C a, C b, C dy) {
         const auto d = Decay<T>::of(b);
         const bool negative = b < C(0);
-        const C scale = scale_if<T>(negative, d.e.scale);
-        return pack(dy * math::select(negative, -d.z, b) * logistic<T>(negative, d.e.value) * scale,
-                    silu_slope<T>(negative, d, a) * dy * scale);
+        const auto f = TwoFactors<T>::of(a, dy);
+        return pack(silu_times<T>(dy, b, d), silu_slope<T>(negative, d, f.first) * f.second * scale_if<T>(negative, d.e.scale));
+    }
+};
+
+// exp(-z^2 / 2) for z = -b, and the asymptotic series that holds where b is far below 0 (Abramowitz and Stegun 26.2.12):
+// Phi(-z) = phi(z) s / z with s = 1 - w + 3 w^2 - 15 w^3 + ... and w = 1 / z^2.
+template <class T>
+struct FarNormal {
+    using C = compute_t<T>;
+    C z;
+    bool far, vanishes;
+
+    static BK_HD FarNormal of(C b) {
+        constexpr bool f64 = std::is_same_v<C, double>;  // sqrt(-2 ln 2 kLeastNear) and so on
+        constexpr C kNear = C(f64 ? 35.32230067546424 : 11.774100225154747);
+        constexpr C kFar = C(f64 ? 66.60436889261582 : 24.976638334730932);
+        return {math::min(kFar, -b), kHasFarGates<T> && b < -kNear, b == -C(INFINITY)};
+    }
+    BK_HD C series() const {
+        const C inverse = math::reciprocal<T>(z), w = inverse * inverse;
+        if constexpr (std::is_same_v<C, double>)
+            return polynomial(w, 1, -1, 3, -15, 105, -945, 10395, -135135, 2027025);
+        else
+            return polynomial(w, 1, -1, 3, -15, 105, -945);
+    }
+    // The power times phi(0) gelu(b) / phi(b) or phi(0) gelu'(b) / phi(b), and u, v.
+    BK_HD C product(C u) const { return far_product<T>(power(), vanishes, -kDensity * series(), u); }
+    BK_HD C slope_product(C u, C v) const {
+        return far_product<T>(power(), vanishes, -kDensity * (z - series() * math::reciprocal<T>(z)), u, v);
+    }
+
+private:
+    static constexpr C kDensity = C(0.3989422804014327);  // phi(0)
+    BK_HD Split<C> power() const {
+        const C square = math::product(z, z);
+        return far_power<T>(constant<T>(-0.7213475204444817, -1.0177636870465517e-17), square, math::fma(z, z, -square));
     }
 };
 
@@ -71,6 +223,12 @@ template <class T>
 struct Geglu {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
+        const auto d = FarNormal<T>::of(b);
+        return far_or_near<T>(d.far, [&] { return d.product(a); }, [&] { return near(a, b); });
+    }
+
+private:
+    static BK_HD C near(C a, C b) {
         const auto normal = NormalTail<T>::of(b);
         return gelu_times<T>(a, b, normal, normal.density());
     }
@@ -80,9 +238,18 @@ template <class T>
 struct GegluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
+        const auto d = FarNormal<T>::of(b);
+        return far_or_near<T>(
+            d.far, [&] { return pack(d.product(dy), d.slope_product(a, dy)); }, [&] { return near(a, b, dy); });
+    }
+
+private:
+    static BK_HD Pack<C, C> near(C a, C b, C dy) {
         const auto normal = NormalTail<T>::of(b);
         const ScaledExp<T> e = normal.density();
-        return pack(gelu_times<T>(dy, b, normal, e), gelu_slope<T>(b, normal, e) * a * dy * scale_if<T>(b < C(0), e.scale));
+        const auto f = TwoFactors<T>::of(a, dy);
+        return pack(gelu_times<T>(dy, b, normal, e),
+                    gelu_slope<T>(b, normal, e) * f.first * f.second * scale_if<T>(b < C(0), e.scale));
     }
 };
 

@@ -12,45 +12,154 @@
 
 namespace bk::op {
 
-// p u v, where p u or u v may leave the range though the product does not: factors on different sides of 1 are paired.
+// Where f32 is computed in f64, whose range holds every product here.
 template <class T>
-BK_HD compute_t<T> product_of_three(compute_t<T> p, compute_t<T> u, compute_t<T> v) {
-    using C = compute_t<T>;
-    const bool same_side = (math::fabs<T>(p) > C(1)) == (math::fabs<T>(u) > C(1));
-    return math::select(same_side, p, p * u) * math::select(same_side, u * v, v);
+constexpr bool kPowersInF64 = std::is_same_v<T, float> && math::kDoubleIsCheap;
+
+// log2 |x| but for 0.09, or a fifth of it for a subnormal number: 2^k (1 + f) gives k + f.
+template <class C>
+BK_HD C linear_log2(C x) {
+    const auto bits = bit_cast<bits_t<C>>(math::fabs<C>(x));
+    if constexpr (std::is_same_v<C, double>)  // as the digits after the integer 3/2 2^52
+        return (bit_cast<double>((bits >> 11) + (0x4338000000000000u - (uint64_t{1023} << 41))) - 0x1.8p52) * 0x1p-41;
+    else
+        return static_cast<float>(static_cast<int32_t>(bits) - 0x3f800000) * 0x1p-23f;
 }
 
-// p x^(p - 1) dy, given power(e) = x^e. The power is x^(p - 2) x from p = 2 on, so that it does not become subnormal before
-// the result does, and x^(p - 1) from p = 1/2; both differences are exact up to 2^23. Elsewhere it is x^p / x, by which a large
-// x divides first and a small one last.
-template <class T, class Power>
-BK_HD compute_t<T> power_slope(compute_t<T> x, compute_t<T> p, compute_t<T> dy, const Power& power) {
+// log2 x for x >= 0 but for a twelfth of it, or a fifth: f (1 - f) / 3 more.
+template <class C>
+BK_HD C rough_log2(C x) {
+    const C linear = linear_log2(x), f = linear - math::floor<C>(linear);
+    const C log = math::fma(f * (C(1) - f), C(1.0 / 3.0), linear);
+    if constexpr (std::is_same_v<C, double>) {  // next to 1 the digits are too few
+        const C distance = x - C(1);
+        return math::select(math::fabs<C>(distance) < C(0x1p-5), distance * C(1.4375), log);
+    } else {
+        return log;
+    }
+}
+
+// A product whose factors have such logarithms of this sum in all stays in the range on every way to it.
+template <class C>
+constexpr C kPlain = sizeof(C) == 8 ? C(940) : C(105);
+
+// x^e, as the square root or the fourth root of |x|^e where that may leave the range.
+template <class T>
+struct RootedPower {
     using C = compute_t<T>;
-    const bool exact = (p >= C(0.5)) & (p <= C(0x1p23));
-    const bool twice = exact & (p >= C(2));
+    C base;  // x or |x|
+    C root;
+    C size;  // the logarithm of |x|^e, roughly
+    bool far, farther;
+    bool within;  // neither 0 nor infinite but by rounding
+
+    static BK_HD RootedPower of(C x, C e) {
+        const C magnitude = math::fabs<C>(x), size = math::fabs<C>(e * rough_log2(magnitude));
+        const bool far = !(size < kPlain<C>), farther = !(size < 2 * kPlain<C>);
+        const C part = math::select(far, math::select(farther, C(0.25), C(0.5)), C(1));
+        const C base = math::select(far, magnitude, x);
+        const bool within = (magnitude > C(0)) & (magnitude < C(INFINITY)) & (math::fabs<C>(e) < C(INFINITY));
+        return {base, math::pow<T>(base, e * part), size, far, farther, within};
+    }
+};
+
+// y u v by mantissas and exponents, times w or over it.
+template <class T>
+BK_HD compute_t<T> ranged_product(const RootedPower<T>& y, compute_t<T> u, compute_t<T> v, compute_t<T> w, bool divide) {
+    using C = compute_t<T>;
+    using Int = typename FloatFormat<C>::Int;
+    constexpr Int kFar = 8 * FloatFormat<C>::bias;  // beyond the range whatever the other factors
+    const Split<C> root = split(y.root), f = split(u), g = split(v), h = split(w);
+    const bool lost = y.far & y.within & ((y.root == C(0)) | (y.root == C(INFINITY)));
+    const C square = math::select(y.far, root.mantissa * root.mantissa, root.mantissa);
+    const C power = math::select(lost, C(1), math::select(y.farther, square * square, square));
+    const Int twice = y.far ? 2 * root.exponent : root.exponent, all = y.farther ? 2 * twice : twice;
+    const Int most = y.root == C(0) ? -kFar : kFar;
+    const Int exponent = (lost ? most : all) + f.exponent + g.exponent + (divide ? -h.exponent : h.exponent);
+    const C product = power * f.mantissa * g.mantissa;
+    return scale(product * math::select(divide, C(1), h.mantissa) / math::select(divide, h.mantissa, C(1)), exponent);
+}
+
+// y u v, times w or over it: as it stands where that keeps to the range. `sign` gives what x^e has over |x|^e.
+template <class T, class Sign>
+BK_HD compute_t<T> power_product(const RootedPower<T>& y, compute_t<T> u, compute_t<T> v, compute_t<T> w, bool divide,
+                                 const Sign& sign) {
+    using C = compute_t<T>;
+    const auto size = [](C x) { return math::fabs<C>(linear_log2(x)); };
+    const bool plain = y.size + size(u) + size(v) + size(w) < kPlain<C>;
+    const auto product = [&] { return y.root * (u * v) * math::select(divide, C(1), w) / math::select(divide, w, C(1)); };
+    const auto ranged = [&] { return ranged_product<T>(y, u * math::select(y.far, sign(), C(1)), v, w, divide); };
+#if BK_ON_GPU
+    return plain ? product() : ranged();
+#else
+    return math::select(plain, product(), ranged());
+#endif
+}
+
+// The power y of an x and an exponent in f64, for a product with other numbers of f32 whose result is one.
+BK_HD double bounded_power(double y, bool within) {
+    const double bounded = math::min(0x1p1000, math::max(0x1p-1000, y));
+    return math::select(within, bounded, y);
+}
+
+template <class C>
+BK_HD bool is_whole(C x) {
+    return math::trunc<C>(x) == x;
+}
+
+// Of a whole number.
+template <class C>
+BK_HD bool is_odd(C x) {
+    return math::floor<C>(C(0.5) * x) != C(0.5) * x;
+}
+
+// What x^(p - 1) is |x|^(p - 1) times: a sign, or NaN. Of 0 and infinity p - 1 decides as it is rounded, of other x exactly.
+template <class T>
+BK_HD compute_t<T> slope_sign(compute_t<T> x, compute_t<T> p) {
+    using C = compute_t<T>;
     const C magnitude = math::fabs<T>(x);
-    const bool divide = !exact & (magnitude > C(0)) & (magnitude < C(INFINITY)) & (math::fabs<T>(p) < C(INFINITY));
-    const bool large = magnitude > C(1);
-    const C e = math::select(divide, p, p - math::select(twice, C(2), C(1)));
-    const C y = power(e) / math::select(divide & large, x, C(1));
-    // Beside a dy above 1 a small x comes before p, which else could lead beyond the range.
-    const bool early = twice & !large & (math::fabs<T>(dy) > C(1));
-    const C dx = product_of_three<T>(y, dy * math::select(early, x, C(1)), p) / math::select(divide & !large, x, C(1)) *
-                 math::select(twice & !early, x, C(1));
+    const bool end = (magnitude == C(0)) | (magnitude == C(INFINITY)) | (math::fabs<T>(p) == C(INFINITY));
+    const C e = math::select(end, p - C(1), p);
+    const C turned = math::select(is_odd(e) == end, math::copysign<T>(C(1), x), C(1));
+    const C fraction = math::select(end | !(x < C(0)), C(1), C(NAN));
+    return math::select(is_whole(e), turned, fraction);
+}
+
+// p x^(p - 1) dy. The power is x^(p - 2) x from p = 2 on and x^(p - 1) from p = 1/2; both differences are exact up to 2^23.
+// Elsewhere it is x^p / x; but of 0 and infinity always x^(p - 1).
+template <class T>
+BK_HD compute_t<T> power_slope(compute_t<T> x, compute_t<T> p, compute_t<T> dy) {
+    using C = compute_t<T>;
+    const C magnitude = math::fabs<T>(x);
+    const bool within = (magnitude > C(0)) & (magnitude < C(INFINITY)) & (math::fabs<T>(p) < C(INFINITY));
+    C dx;
+    if constexpr (kPowersInF64<T>) {
+        const double y = bounded_power(math::pow<double>(magnitude, double{p} - 1), within);
+        dx = static_cast<C>(double{p * slope_sign<T>(x, p)} * dy * y);
+    } else {
+        const bool exact = (p >= C(0.5)) & (p <= C(0x1p23)), twice = exact & within & (p >= C(2)), divide = !exact & within;
+        const C e = math::select(divide, p, p - math::select(twice, C(2), C(1)));
+        const auto y = RootedPower<T>::of(x, e);
+        const C w = math::select(twice | divide, y.base, C(1));
+        dx = power_product<T>(y, p, dy, w, divide, [&] { return slope_sign<T>(x, p); });
+    }
     return math::select(p == C(0), C(0), dx);
 }
 
 // y u v of the 16-bit types. Of f16 it fits in f32; for bf16 exponents are added apart.
 template <class T>
 BK_HD float half_product(math::HalfPower y, float u, float v) {
+    const bool finite = math::fabs<T>(y.exponent) < INFINITY;
     if constexpr (std::is_same_v<T, f16>) {
-        return y.factor * math::exp2<T>(y.exponent) * u * v;
+        constexpr float kFar = 100;  // beyond the range whatever the other factors, but for 0
+        const float exponent = math::select(finite, math::min(kFar, y.exponent), y.exponent);
+        return y.factor * math::exp2<T>(exponent) * u * v;
     } else {
-        constexpr float kFar = 1000;  // beyond the range whatever the other factors
+        constexpr float kFar = 1000;  // beyond the range whatever the other factors, but for 0
         const Split<float> g = split(u), h = split(v);
-        const float far = math::select(y.exponent < 0, -kFar, kFar);
-        const float n = math::select(math::fabs<T>(y.exponent) < kFar, math::rint<T>(y.exponent), far);
-        const float mantissa = y.factor * math::exp2<T>(y.exponent - n) * g.mantissa * h.mantissa;
+        const float bounded = math::max(-kFar, math::min(kFar, y.exponent));
+        const float exponent = math::select(finite, bounded, y.exponent), n = math::rint<T>(bounded);
+        const float mantissa = y.factor * math::exp2<T>(exponent - n) * g.mantissa * h.mantissa;
         return scale(mantissa, g.exponent + h.exponent + static_cast<int32_t>(n));
     }
 }
@@ -81,13 +190,25 @@ struct PowBackward {
             const C db = half_product<T>(y, log, dy);
             return pack(half_power_slope<T>(a, log2, b, dy), without_limit(a, b, log, y.exponent == C(-INFINITY), db));
         } else {
-            const C y = math::pow<T>(a, b), log = math::log<T>(a);
-            const C da = power_slope<T>(a, b, dy, [a](C e) { return math::pow<T>(a, e); });
-            return pack(da, without_limit(a, b, log, y == C(0), product_of_three<T>(y, dy, log)));
+            return pack(power_slope<T>(a, b, dy), exponent_slope(a, b, dy));
         }
     }
 
 private:
+    // a < 0 has no logarithm; of the power of -0 the sign counts.
+    static BK_HD C exponent_slope(C a, C b, C dy) {
+        if constexpr (kPowersInF64<T>) {
+            const bool within = (a > C(0)) & (a < C(INFINITY)) & (math::fabs<T>(b) < C(INFINITY));
+            const double power = math::pow<double>(a, b), log = math::log<double>(a);
+            const double db = bounded_power(power, within) * log * dy;
+            return without_limit(a, b, static_cast<C>(log), power == 0, static_cast<C>(db));
+        } else {
+            const auto y = RootedPower<T>::of(a, b);
+            const C log = math::log<T>(a);
+            const auto sign = [&] { return math::select(is_whole(b) & is_odd(b), math::copysign<T>(C(1), a), C(1)); };
+            return without_limit(a, b, log, y.root == C(0), power_product<T>(y, dy, log, C(1), false, sign));
+        }
+    }
     static BK_HD C without_limit(C a, C b, C log, bool vanishes, C db) {
         const bool limit = (math::fabs<T>(log) == C(INFINITY)) & (vanishes | ((a == C(0)) & (b >= C(0))));
         return math::select(limit, C(0), db);
@@ -110,24 +231,36 @@ struct PowfBackward {
         if constexpr (math::kIsHalf<T>)
             return half_power_slope<T>(x, math::half_log2<T>(math::fabs<T>(x)), p0, dy);
         else
-            return power_slope<T>(x, p0, dy, [x](C e) { return math::pow<T>(x, e); });
+            return power_slope<T>(x, p0, dy);
     }
 };
 
-// x^n with |n| split into its rounding to C and the rest r: x^r is 1 + a + a^2 / 2 with a = r ln|x|, since |x| is so near 1
-// where r is not 0 and the power is not beyond the range. From the bound on every power is 0, 1 or infinite.
+// |n| as its rounding to C and the rest r, by which x^n is |x|^exponent x^r. From the bound on every power is 0, 1 or infinite.
+template <class C>
+struct IntegerExponent {
+    C exponent, rest;
+    BK_HD explicit IntegerExponent(int64_t n) {
+        constexpr int64_t kBound = INT64_MAX - ((int64_t{1} << 39) - 1);
+        const int64_t bounded = n > kBound ? kBound : n < -kBound ? -kBound : n;
+        exponent = static_cast<C>(bounded);
+        rest = static_cast<C>(bounded - static_cast<int64_t>(exponent));
+    }
+    // x^r for x >= 0: 1 + a + a^2 / 2 with a = r ln x, since x is so near 1 where r is not 0 and the power not beyond the
+    // range.
+    BK_HD C correction(C x) const {
+        const C u = x - C(1);
+        const C log = rest * math::select(math::fabs<C>(u) < C(0x1p-10), u - C(0.5) * u * u, C(0));
+        const C a = math::select(math::fabs<C>(log) < C(0.5), log, C(0));
+        return C(1) + (a + C(0.5) * a * a);
+    }
+};
+
 template <class T>
 BK_HD compute_t<T> integer_power(compute_t<T> x, int64_t n, bool odd) {
     using C = compute_t<T>;
-    constexpr int64_t kBound = INT64_MAX - ((int64_t{1} << 39) - 1);
-    const int64_t bounded = n > kBound ? kBound : n < -kBound ? -kBound : n;
-    const C exponent = static_cast<C>(bounded);
-    const C rest = static_cast<C>(bounded - static_cast<int64_t>(exponent));
+    const IntegerExponent<C> e(n);
     const C magnitude = math::fabs<T>(x);
-    const C power = math::pow<T>(magnitude, exponent);
-    const C u = magnitude - C(1);
-    const C a = rest * math::select(math::fabs<T>(u) < C(0x1p-10), u - C(0.5) * u * u, C(0));
-    const C y = power * (C(1) + (a + C(0.5) * a * a));
+    const C y = math::pow<T>(magnitude, e.exponent) * e.correction(magnitude);
     // For odd n the bounds, 0 and infinity, have the sign of x too.
     const C signed_y = math::select(odd, math::copysign<T>(y, x), y);
     const C square = math::select(n == 2, x * x, signed_y);
@@ -154,16 +287,32 @@ struct Powi {
 template <class T>
 struct PowiBackward {
     using C = compute_t<T>;
+    using power_t = std::conditional_t<kPowersInF64<T>, double, C>;
     int64_t p0 = 1;
 
     static PowiBackward from(double p0, double) { return {integer_exponent(p0)}; }
     BK_HD C operator()(C dy, C x) const {
-        // x^(p0 - 1) is x^(p0 - 2) x or x^p0 / x, so that it does not become subnormal before the result does.
-        const int64_t e = p0 > 1 ? p0 - 2 : p0 < 0 ? p0 : 0;
-        const C power = integer_power<T>(x, e, (p0 & 1) != 0);
-        const bool early = (p0 > 1) & (math::fabs<T>(x) <= C(1)) & (math::fabs<T>(dy) > C(1));
-        const C product = product_of_three<T>(power, dy * math::select(early, x, C(1)), static_cast<C>(p0));
-        const C dx = product * math::select((p0 > 1) & !early, x, C(1)) / math::select(p0 < 0, x, C(1));
+        const C magnitude = math::fabs<T>(x), p = static_cast<C>(p0);
+        const C sign = math::select((p0 & 1) != 0, C(1), math::copysign<T>(C(1), x));  // of x^(p0 - 1)
+        C dx;
+        if constexpr (math::kIsHalf<T>) {
+            const math::HalfPower y = math::half_power<T, 1>(magnitude, math::half_log2<T>(magnitude), p);
+            dx = half_product<T>(y, p * sign, dy);
+        } else {
+            // x^(p0 - 1) is x^(p0 - 2) x or x^p0 / x.
+            const bool twice = p0 > 1, divide = p0 < 0;
+            const IntegerExponent<power_t> e(twice ? p0 - 2 : divide ? p0 : 0);
+            const C w = math::select(twice | divide, magnitude, C(1));
+            if constexpr (kPowersInF64<T>) {
+                const bool within = (magnitude > C(0)) & (magnitude < C(INFINITY));
+                const double y = bounded_power(math::pow<double>(magnitude, e.exponent), within) * e.correction(magnitude);
+                const double z = w, product = double{p * sign} * dy * y;
+                dx = static_cast<C>(product * math::select(divide, 1.0, z) / math::select(divide, z, 1.0));
+            } else {
+                const auto y = RootedPower<T>::of(magnitude, e.exponent);
+                dx = power_product<T>(y, p * sign * e.correction(magnitude), dy, w, divide, [] { return C(1); });
+            }
+        }
         return math::select(p0 == 0, C(0), dx);
     }
 };

@@ -31,11 +31,11 @@ struct Trunc {
     BK_HD C operator()(C x) const { return math::trunc<T>(x); }
 };
 
-// NaN for an infinite x.
+// NaN for an infinite x, +0 for an integer.
 template <class T>
 struct Frac {
     using C = compute_t<T>;
-    BK_HD C operator()(C x) const { return math::copysign<T>(x - math::trunc<T>(x), x); }
+    BK_HD C operator()(C x) const { return x - math::trunc<T>(x); }
 };
 
 template <class T>

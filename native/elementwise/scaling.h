@@ -56,7 +56,7 @@ BK_HD Split<C> split(C x) {
     return {math::select(special, normal, mantissa), exponent};
 }
 
-// mantissa 2^exponent, rounded once; the mantissa lies in [2^-16, 2^16] or is 0, infinity or NaN.
+// mantissa 2^exponent, rounded once; the mantissa lies in [2^-24, 2^16] or is 0, infinity or NaN.
 template <class C>
 BK_HD C scale(C mantissa, typename FloatFormat<C>::Int exponent) {
     using Int = typename FloatFormat<C>::Int;

@@ -86,7 +86,7 @@ forward(lambda x: 1 / x, "reciprocal")
 forward(lambda x: x * x, "square")
 forward(lambda x: x * x * x, "cube")
 forward(lambda x: 1 / np.sqrt(x), "rsqrt")
-forward(lambda x: np.copysign(x - np.trunc(x), x), "frac")
+forward(lambda x: x - np.trunc(x), "frac")
 forward(np.rint, "round")
 for _name in ("sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "floor", "ceil", "trunc"):
     forward(getattr(np, _name), _name)

@@ -214,20 +214,6 @@ def reference_of(row):
 # --- Cases -----------------------------------------------------------------------------------------------------------
 
 
-def tamed(make, row):
-    """Gradients of powers multiply dy by p0 and a power, which may pass through subnormals: dy near 1, 0 or NaN."""
-
-    def made(*arguments, **options):
-        problem = make(*arguments, **options)
-        dy = problem.arrays.get("dy")
-        if dy is not None and function_of(problem, row) in ("powf", "powi"):
-            size = np.abs(dy.values)
-            dy.values = np.where((size > 0) & ((size < 2.0**-20) | (size > 2.0**20)), 1.0, dy.values)
-        return problem
-
-    return made
-
-
 def unary_case(row, reference, brief=(), extra=None, **scalars):
     """A case by the row's operands, for unary_param.py, too.
 
@@ -238,7 +224,7 @@ def unary_case(row, reference, brief=(), extra=None, **scalars):
     common = {
         "row": row, "reference": reference, "tolerance": {output: "ulp"}, "aliases": tuple((output, i) for i in inputs),
     }  # fmt: skip
-    make = tamed(maker(row, **scalars), row)
+    make = maker(row, **scalars)
     if "_strided" in row:
         return Case(problems=strided_problems(make, inputs, (output,)), **common, **strided_calls(row))
     problems = flat_problems(make) | (extra(make) if extra else {})
