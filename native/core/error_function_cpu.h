@@ -23,7 +23,7 @@ inline __attribute__((always_inline)) float erf(float x) {
 inline __attribute__((always_inline)) float erfc(float x) {
     const double given = x, z = bounded(size_of(given), 0.0, 11.0);
     const double q = 1.0 / (z + 3.0), u = fma(-6.0, q, 1.0);
-    const double w = series(u, 1.0740069045844742, -0.883394510700153, 0.5902281441515644, -0.3104653637899724,
+    const double w = series(u, 1.0740069095844742, -0.883394510700153, 0.5902281441515644, -0.3104653637899724,
                             0.11953133362238913, -0.026843409109000498, -0.0012380844132843674, 0.003082814764780543,
                             -0.0004635015597415688, -0.0003147167728584389);
     const double tail = rough_exp2(z * z * -1.4426950408889634) * (w * q);

@@ -76,7 +76,7 @@ inline __attribute__((always_inline)) float secant_square(float x) { return Tang
 // 2^64 times the fraction of x / (2 pi), for a finite x of magnitude 2^17 or more, rounded down for |x|. With x = m 2^e the
 // product needs the bits of 1 / (2 pi) from 2^-e on, 24 + 64 and some more of them.
 inline uint64_t turns(float x) {
-    // 1 / (2 pi) 2^224, the highest bits first
+    // 1 / (2 pi), the highest bits first
     constexpr uint64_t kBits[] = {0x28be60db9391054aull, 0x7f09d5f47d4d3770ull, 0x36d8a5664f10e410ull, 0x7f9458eaf7aef158ull};
     const uint32_t bits = bit_cast<uint32_t>(x);
     const uint64_t m = (bits & 0x7fffffu) | 0x800000u;

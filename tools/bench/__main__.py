@@ -84,7 +84,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dtypes", default="f32,bf16", help="default: f32,bf16")
     parser.add_argument("--threads", type=int, help="on the CPU; default: all")
     parser.add_argument("--pointwise", action="store_true", help="only the elementwise family")
-    parser.add_argument("--numel", type=int, help="elements of the elementwise problems (default: 2^26 on a GPU, 2^24 else)")
+    parser.add_argument("--numel", type=int, help="elements of the elementwise problems")
     parser.add_argument("--seconds", type=float, default=0.3, help="to spend on a measurement (default: 0.3)")
     parser.add_argument("--no-torch", action="store_true", help="without PyTorch even where it is installed")
     return parser.parse_args()

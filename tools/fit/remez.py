@@ -26,9 +26,7 @@ def grid(low: mp.mpf, high: mp.mpf, count: int) -> list[mp.mpf]:
     return [middle - half * mp.cos(mp.pi * i / (count - 1)) for i in range(count)]
 
 
-def minimax(
-    xs: Sequence[mp.mpf], values: Sequence[mp.mpf], weights: Sequence[mp.mpf], powers: Sequence[int]
-) -> Fit:
+def minimax(xs: Sequence[mp.mpf], values: Sequence[mp.mpf], weights: Sequence[mp.mpf], powers: Sequence[int]) -> Fit:
     """The polynomial of the given powers with the least largest weighted error at xs, which must be in order."""
     n = len(powers)
     # The errors of x P(x) alternate as those of P do: their signs are turned where x is negative.
@@ -57,6 +55,7 @@ def _exchanged(errors: Sequence[mp.mpf], count: int) -> list[int]:
                 extrema[-1] = k
         else:
             extrema.append(k)
+
     def size(i: int) -> mp.mpf:
         return abs(errors[extrema[i]])
 
@@ -81,7 +80,7 @@ def fit(
     digits: int,
     exact: int,
 ) -> Fit:
-    """A minimax polynomial with coefficients of `digits` bits. The first `exact` of them are rounded one after the other,
+    """A minimax polynomial with coefficients of `digits` bits. The first `exact` are rounded one after the other,
     the rest being fitted anew each time; the others, whose rounding counts for less, all at once."""
     low, high = (mp.mpf(end) for end in interval)
     xs = grid(low, high, _POINTS * len(powers) + 1)
