@@ -1,5 +1,5 @@
-// Powers of the 16-bit types, on both targets: 2^(b log2 a) in f32, whose error their rounding hides, and C99's special cases
-// (annex F.10.4.4).
+// Powers as 2^(b log2 a) with C99's special cases (annex F.10.4.4): of the 16-bit types on both targets, in f32, whose error
+// their rounding hides; of f32 on the CPU, in f64.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,17 @@ BK_HD float half_log2(float x) {
 }
 
 // factor 2^exponent; the factor is a sign or NaN.
-struct HalfPower {
+template <class L>
+struct SignedPower {
     float factor;
-    float exponent;
+    L exponent;
 };
+using HalfPower = SignedPower<float>;
 
 // a^(b - kLess), given log2 |a|. In f32 b - kLess may be rounded to an even number, so b decides about the sign; but for an a
 // that is 0 or infinite the rounded one does, as for the longer types.
-template <class T, int kLess = 0>
-BK_HD HalfPower half_power(float a, float log2_a, float b) {
+template <class T, int kLess = 0, class L>
+BK_HD SignedPower<L> half_power(float a, L log2_a, float b) {
     const float size = fabs<T>(a), e = kLess == 0 ? b : b - kLess, half = 0.5f * (kLess == 0 ? b : rint<T>(b));
     const bool one = (a == 1.0f) | (e == 0.0f), even_one = (size == 1.0f) & (fabs<T>(b) == INFINITY);
     const bool whole = trunc<T>(b) == b, differs = (floor<T>(half) != half) == (kLess % 2 == 0);
@@ -41,7 +43,7 @@ BK_HD HalfPower half_power(float a, float log2_a, float b) {
     const bool odd = (trunc<T>(e) == e) & differs & (fabs<T>(e) < end);
     const bool undefined = (a < 0.0f) & (size < INFINITY) & !whole;
     const float factor = select(undefined, NAN, select(odd, copysign<T>(1.0f, a), 1.0f));
-    return {select(one, 1.0f, factor), select(one | even_one, 0.0f, e * log2_a)};
+    return {select(one, 1.0f, factor), select(one | even_one, L(0), e * log2_a)};
 }
 
 template <class T>
@@ -49,7 +51,12 @@ BK_HD compute_t<T> pow(compute_t<T> a, compute_t<T> b) {
     if constexpr (std::is_same_v<T, double>) {
         return ::pow(a, b);
     } else if constexpr (std::is_same_v<T, float>) {
+#if BK_CUDA
         return ::powf(a, b);
+#else
+        const SignedPower<double> y = half_power<T>(a, cpu::rough_log2_of_size(a), b);
+        return y.factor * static_cast<float>(cpu::rough_exp2(cpu::bounded(y.exponent, -200.0, 200.0)));
+#endif
     } else {
         const HalfPower y = half_power<T>(a, half_log2<T>(fabs<T>(a)), b);
         return y.factor * exp2<T>(y.exponent);

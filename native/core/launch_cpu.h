@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
 
 #include "core/launch.h"
 #include "core/platform.h"
@@ -39,6 +42,9 @@ __attribute__((flatten, target("avx2,fma,f16c,bmi2"))) void run_range_avx2(const
 
 enum class Isa { kBase, kAvx2, kAvx512 };
 
+// As BARACUDA_CPU_ISA and baracuda_kernels_build_info spell them.
+constexpr const char* kIsaNames[] = {"baseline", "avx2", "avx512"};
+
 inline Isa detect_isa() {
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
@@ -48,8 +54,17 @@ inline Isa detect_isa() {
     return Isa::kBase;
 }
 
+// The best that the machine has, unless BARACUDA_CPU_ISA names another one that it has too.
+inline Isa choose_isa() {
+    const Isa best = detect_isa();
+    const char* wanted = getenv("BARACUDA_CPU_ISA");
+    for (Isa one : {Isa::kBase, Isa::kAvx2, Isa::kAvx512})
+        if (wanted != nullptr && one < best && strcmp(wanted, kIsaNames[static_cast<int>(one)]) == 0) return one;
+    return best;
+}
+
 inline Isa isa() {
-    static const Isa value = detect_isa();
+    static const Isa value = choose_isa();
     return value;
 }
 #endif

@@ -6,6 +6,9 @@
 #include "baracuda_kernels.h"
 #include "core/platform.h"
 #include "core/status.h"
+#if !BK_CUDA
+#include "core/launch_cpu.h"
+#endif
 
 namespace {
 
@@ -29,10 +32,20 @@ constexpr int64_t kSymbolCount = static_cast<int64_t>(sizeof(kSymbols) / sizeof(
 #endif
 
 constexpr const char kBuildInfo[] = "{\"backend\": \"" BK_BACKEND "\", \"version\": \"" BK_VERSION
-                                    "\", \"commit\": \"" BK_COMMIT "\", \"compiler\": \"" BK_COMPILER
-                                    "\", \"archs\": "
+                                    "\", \"commit\": \"" BK_COMMIT "\", \"compiler\": \"" BK_COMPILER "\", \"archs\": "
 #include "archs.inc"
-                                    "}";
+    ;  // the object ends with what is known at run time
+
+struct Info {
+    char text[kTextSize];
+    Info() {
+#if !BK_CUDA && BK_ISA_DISPATCH
+        snprintf(text, kTextSize, "%s, \"isa\": \"%s\"}", kBuildInfo, bk::kIsaNames[static_cast<int>(bk::isa())]);
+#else
+        snprintf(text, kTextSize, "%s}", kBuildInfo);
+#endif
+    }
+};
 
 }  // namespace
 
@@ -62,7 +75,10 @@ const char* baracuda_kernels_abi_hash(void) {
         ;
 }
 
-const char* baracuda_kernels_build_info(void) { return kBuildInfo; }
+const char* baracuda_kernels_build_info(void) {
+    static const Info info;
+    return info.text;
+}
 
 const char* baracuda_kernels_status_name(int32_t status) {
     switch (status) {

@@ -1,6 +1,7 @@
 // The mathematics library, by storage type: 16-bit floats may take cheaper instructions of the GPU, whose error their
-// rounding hides. On the CPU the functions are glibc's, declared so that the compiler calls the vector variants of libmvec
-// in loops; choices must be branch-free for that, hence `select`.
+// rounding hides. On the CPU functions of f32, also for the 16-bit types, are ours (core/math_cpu.h); most of those of f64 are
+// glibc's, declared so that the compiler calls the vector variants of libmvec in loops. Choices must be branch-free for
+// that, hence `select`.
 #pragma once
 
 #include <cmath>
@@ -17,17 +18,11 @@
 
 #if !BK_CUDA && defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
 #if __GLIBC_PREREQ(2, 35)
-#define BK_SIMD(name)                                                       \
-    __attribute__((__simd__("notinbranch"))) float name##f(float) noexcept; \
-    __attribute__((__simd__("notinbranch"))) double name(double) noexcept
-#define BK_SIMD2(name)                                                             \
-    __attribute__((__simd__("notinbranch"))) float name##f(float, float) noexcept; \
-    __attribute__((__simd__("notinbranch"))) double name(double, double) noexcept
+#define BK_SIMD(name) __attribute__((__simd__("notinbranch"))) double name(double) noexcept
+#define BK_SIMD2(name) __attribute__((__simd__("notinbranch"))) double name(double, double) noexcept
 extern "C" {
-BK_SIMD(exp);
 BK_SIMD(exp2);
 BK_SIMD(expm1);
-BK_SIMD(log);
 BK_SIMD(log2);
 BK_SIMD(log10);
 BK_SIMD(log1p);
@@ -48,7 +43,6 @@ BK_SIMD(erfc);
 BK_SIMD(cbrt);
 BK_SIMD2(pow);
 BK_SIMD2(atan2);
-BK_SIMD2(hypot);
 }
 #undef BK_SIMD
 #undef BK_SIMD2
@@ -71,7 +65,7 @@ BK_HD C select(bool condition, C a, C b) {
 #else
     if constexpr (std::is_floating_point_v<C>) {
         using Bits = bits_t<C>;
-        const Bits mask = static_cast<Bits>(-static_cast<std::make_signed_t<Bits>>(condition));
+        const Bits mask = static_cast<Bits>(-static_cast<std::make_signed_t<Bits> >(condition));
         return bit_cast<C>(static_cast<Bits>((bit_cast<Bits>(a) & mask) | (bit_cast<Bits>(b) & ~mask)));
     } else {
         return condition ? a : b;
@@ -96,7 +90,8 @@ BK_HD C max(C a, C b) {
     return select(a > b, a, b);
 }
 
-#define BK_MATH(name, function)                             \
+// Of f64 and f32 the C library's.
+#define BK_MATH_OF_C(name, function)                        \
     template <class T>                                      \
     BK_HD compute_t<T> name(compute_t<T> x) {               \
         if constexpr (std::is_same_v<compute_t<T>, double>) \
@@ -104,7 +99,7 @@ BK_HD C max(C a, C b) {
         else                                                \
             return ::function##f(x);                        \
     }
-#define BK_MATH2(name, function)                              \
+#define BK_MATH2_OF_C(name, function)                         \
     template <class T>                                        \
     BK_HD compute_t<T> name(compute_t<T> x, compute_t<T> y) { \
         if constexpr (std::is_same_v<compute_t<T>, double>)   \
@@ -113,8 +108,19 @@ BK_HD C max(C a, C b) {
             return ::function##f(x, y);                       \
     }
 
-// Of these the GPU has a cheaper form for the 16-bit types.
+BK_MATH_OF_C(floor, floor)
+BK_MATH_OF_C(ceil, ceil)
+BK_MATH_OF_C(trunc, trunc)
+BK_MATH_OF_C(rint, rint)
+BK_MATH_OF_C(fabs, fabs)
+BK_MATH2_OF_C(atan2, atan2)
+BK_MATH2_OF_C(fmod, fmod)
+BK_MATH2_OF_C(copysign, copysign)
+BK_MATH2_OF_C(nextafter, nextafter)
+
+// BK_MATH: of f32 the CPU's are ours. BK_MATH_HALF: the GPU has a cheaper form for the 16-bit types.
 #if BK_CUDA
+#define BK_MATH BK_MATH_OF_C
 #define BK_MATH_HALF(name, function)                             \
     template <class T>                                           \
     BK_HD compute_t<T> name(compute_t<T> x) {                    \
@@ -125,75 +131,85 @@ BK_HD C max(C a, C b) {
         else                                                     \
             return ::function##f(x);                             \
     }
+BK_MATH_HALF(sqrt, sqrt)
 #else
+#define BK_MATH(name, function)                             \
+    template <class T>                                      \
+    BK_HD compute_t<T> name(compute_t<T> x) {               \
+        if constexpr (std::is_same_v<compute_t<T>, double>) \
+            return ::function(x);                           \
+        else                                                \
+            return cpu::function(x);                        \
+    }
 #define BK_MATH_HALF BK_MATH
+BK_MATH_OF_C(sqrt, sqrt)
 #endif
 
 BK_MATH_HALF(expm1, expm1)
 BK_MATH_HALF(log1p, log1p)
-BK_MATH(tanh, tanh)
 BK_MATH_HALF(atanh, atanh)
 BK_MATH_HALF(erf, erf)
-BK_MATH_HALF(sqrt, sqrt)
-BK_MATH(floor, floor)
-BK_MATH(ceil, ceil)
-BK_MATH(trunc, trunc)
-BK_MATH(rint, rint)
-BK_MATH(fabs, fabs)
-BK_MATH2(atan2, atan2)
-BK_MATH2(hypot, hypot)
-BK_MATH2(fmod, fmod)
-BK_MATH2(copysign, copysign)
-BK_MATH2(nextafter, nextafter)
-
-// Where f32 of libmvec, or of glibc on machines that libmvec does not serve, is off by more than 2 ulp: f64, rounded. The
-// 16-bit types do not see the difference.
-#if BK_CUDA
-#define BK_MATH_BY_F64 BK_MATH
-#define BK_MATH_HALF_BY_F64 BK_MATH_HALF
-#else
-#define BK_MATH_HALF_BY_F64 BK_MATH_BY_F64
-#define BK_MATH_BY_F64(name, function)                               \
-    template <class T>                                               \
-    BK_HD compute_t<T> name(compute_t<T> x) {                        \
-        if constexpr (kIsHalf<T>)                                    \
-            return ::function##f(x);                                 \
-        else                                                         \
-            return static_cast<compute_t<T>>(::function(double{x})); \
-    }
-#endif
-BK_MATH_HALF_BY_F64(erfc, erfc)
-BK_MATH_HALF_BY_F64(log2, log2)
-BK_MATH_HALF_BY_F64(log10, log10)
-BK_MATH_BY_F64(sin, sin)
-BK_MATH_BY_F64(cos, cos)
-BK_MATH_BY_F64(tan, tan)
-BK_MATH_HALF_BY_F64(asin, asin)
-BK_MATH_HALF_BY_F64(acos, acos)
-BK_MATH_BY_F64(atan, atan)
-BK_MATH_HALF_BY_F64(sinh, sinh)
-BK_MATH_HALF_BY_F64(cosh, cosh)
-BK_MATH_HALF_BY_F64(asinh, asinh)
-BK_MATH_HALF_BY_F64(acosh, acosh)
-BK_MATH_BY_F64(cbrt, cbrt)
-#undef BK_MATH_BY_F64
-#undef BK_MATH_HALF_BY_F64
-#undef BK_MATH_HALF
+BK_MATH_HALF(erfc, erfc)
+BK_MATH_HALF(log2, log2)
+BK_MATH_HALF(log10, log10)
+BK_MATH_HALF(asin, asin)
+BK_MATH_HALF(acos, acos)
+BK_MATH_HALF(sinh, sinh)
+BK_MATH_HALF(cosh, cosh)
+BK_MATH_HALF(asinh, asinh)
+BK_MATH_HALF(acosh, acosh)
+BK_MATH(tanh, tanh)
+BK_MATH(sin, sin)
+BK_MATH(cos, cos)
+BK_MATH(tan, tan)
+BK_MATH(atan, atan)
+BK_MATH(cbrt, cbrt)
 #undef BK_MATH
-#undef BK_MATH2
+#undef BK_MATH_HALF
+#undef BK_MATH_OF_C
+#undef BK_MATH2_OF_C
 
 // 1 + tan(x)^2, where an error of the tangent counts twice.
 template <class T>
 BK_HD compute_t<T> secant_square(compute_t<T> x) {
 #if !BK_CUDA
-    if constexpr (std::is_same_v<T, float>) {
-        const double t = ::tan(double{x});
-        return static_cast<float>(1 + t * t);
-    }
+    if constexpr (!std::is_same_v<T, double>) return cpu::secant_square(x);
 #endif
     const compute_t<T> t = tan<T>(x);
     return 1 + t * t;
 }
+
+// Angles that sin, cos, tan and secant_square do not serve, because it would take vectors a branch: the CPU's large ones of
+// f32 and bf16. They have functions of their own, which take any angle.
+template <class T>
+constexpr bool kHasRareAngles = !BK_CUDA && (std::is_same_v<T, float> || std::is_same_v<T, bf16>);
+
+#if BK_CUDA
+template <class T>
+BK_HD bool is_rare_angle(compute_t<T>) {
+    return false;
+}
+#define BK_MATH_OF_ANGLE(name)                         \
+    template <class T>                                 \
+    BK_HD compute_t<T> name##_of_any(compute_t<T> x) { \
+        return name<T>(x);                             \
+    }
+#else
+template <class T>
+BK_HD bool is_rare_angle(compute_t<T> x) {
+    return cpu::is_large_angle(x);
+}
+#define BK_MATH_OF_ANGLE(name)                         \
+    template <class T>                                 \
+    BK_HD compute_t<T> name##_of_any(compute_t<T> x) { \
+        return cpu::name##_of_any(x);                  \
+    }
+#endif
+BK_MATH_OF_ANGLE(sin)
+BK_MATH_OF_ANGLE(cos)
+BK_MATH_OF_ANGLE(tan)
+BK_MATH_OF_ANGLE(secant_square)
+#undef BK_MATH_OF_ANGLE
 
 // Rounded once.
 template <class C>
@@ -234,10 +250,14 @@ BK_HD compute_t<T> exp2(compute_t<T> x) {
             return y;
         }
 #endif
-#if !BK_CUDA
-        if constexpr (kIsHalf<T>) return cpu::rough_exp2<T>(x);
-#endif
+#if BK_CUDA
         return ::exp2f(x);
+#else
+        if constexpr (kIsHalf<T>)
+            return cpu::rough_exp2<T>(x);
+        else
+            return cpu::exp2(x);
+#endif
     }
 }
 
@@ -260,18 +280,16 @@ BK_HD compute_t<T> exp(compute_t<T> x) {
 
 template <class T>
 BK_HD compute_t<T> log(compute_t<T> x) {
-    if constexpr (std::is_same_v<compute_t<T>, double>) {
-        return ::log(x);
-    } else {
 #if BK_CUDA
-        if constexpr (kIsHalf<T>)
-            return half::log(x);
-        else
-            return ::logf(x);
+    if constexpr (std::is_same_v<compute_t<T>, double>)
+        return ::log(x);
+    else if constexpr (kIsHalf<T>)
+        return half::log(x);
+    else
+        return ::logf(x);
 #else
-        return cpu::log(x);
+    return cpu::log(x);
 #endif
-    }
 }
 
 // ln x where |ln x| >= 1/2: an absolute error is as good as a relative one there.
@@ -376,20 +394,21 @@ template <class T>
 float erfinv(float x);
 #endif
 
-// ln |Gamma(x)|. The C library's lgamma would write the global signgam.
+// ln |Gamma(x)|. The C library's lgamma, unlike lgamma_r, would write the global signgam.
 template <class T>
 BK_HD compute_t<T> lgamma(compute_t<T> x) {
-#if BK_ON_GPU
+#if BK_CUDA
     if constexpr (std::is_same_v<compute_t<T>, double>)
         return ::lgamma(x);
     else
         return ::lgammaf(x);
 #else
-    int sign;
-    if constexpr (std::is_same_v<compute_t<T>, double>)
+    if constexpr (std::is_same_v<compute_t<T>, double>) {
+        int sign;
         return ::lgamma_r(x, &sign);
-    else
-        return ::lgammaf_r(x, &sign);
+    } else {
+        return cpu::lgamma(x);
+    }
 #endif
 }
 

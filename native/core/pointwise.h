@@ -4,7 +4,8 @@
 // skeleton narrows; one of several outputs may be null. One that depends on the position has `at(i)` instead: a piece, which
 // holds for the `count` elements from i on and takes the distance from i before the inputs. Loads of an element precede its
 // stores, so an output may be an input of the same layout. On a GPU a functor may say how many `vectors` a thread takes and
-// how many `registers` it may use, where the usual numbers (core/pointwise_cuda.cuh) were measured to be worse.
+// how many `registers` it may use, where the usual numbers (core/pointwise_cuda.cuh) were measured to be worse. On the CPU a
+// functor may leave inputs out, for which `has_rare`: `is_rare` finds them, and a block that has one is left to `of_rare`.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,16 @@
 
 namespace bk {
 
+template <class Fn, class = void>
+constexpr bool kHasRare = false;
+template <class Fn>
+constexpr bool kHasRare<Fn, std::enable_if_t<Fn::has_rare>> = true;
+
 template <class Fn>
 struct WholePiece {
     const Fn& fn;
     static constexpr int64_t count = INT64_MAX;
+    static constexpr bool has_rare = kHasRare<Fn>;
     template <class... C>
     BK_HD auto operator()(int64_t, C... x) const {
         return fn(x...);

@@ -43,10 +43,21 @@ BK_HD void put_at(const Pack<T*...>& out, int64_t i, const Pack<C...>& result) {
     put_each_at(out, i, result, std::index_sequence_for<T...>{});
 }
 
-// One block; `k` is the distance of its first element from the piece's.
+// One block; `k` is the distance of its first element from the piece's. `of_rare` agrees with the operator where both serve, so
+// that a result does not depend on its neighbours.
 template <int kLength, class Piece, class... Out, class... In, size_t... I>
 BK_HD void compute_block(const Piece& piece, int64_t k, const Pack<Out*...>& out, const Pack<const In*...>& in,
                          std::index_sequence<I...>) {
+    if constexpr (kHasRare<Piece>) {
+        uint32_t rare = 0;
+#pragma GCC unroll 1
+        for (int lane = 0; lane < kLength; ++lane) rare |= piece.fn.is_rare(widen(get<I>(in)[lane])...) ? 1u : 0u;
+        if (__builtin_expect(rare != 0, 0)) {
+#pragma GCC unroll 1
+            for (int lane = 0; lane < kLength; ++lane) put_at(out, lane, piece.fn.of_rare(widen(get<I>(in)[lane])...));
+            return;
+        }
+    }
 #pragma GCC ivdep
 #pragma GCC unroll 1
     for (int lane = 0; lane < kLength; ++lane) put_at(out, lane, piece(k + lane, widen(get<I>(in)[lane])...));

@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/arctangent.h"
 #include "core/math.h"
 #include "core/pack.h"
 #include "elementwise/scaling.h"
@@ -80,25 +81,14 @@ BK_HD Direction<C> direction(Split<C> x, Split<C> y) {
     return {scale(x.mantissa, x.exponent - e), scale(y.mantissa, y.exponent - e), e};
 }
 
-// The angle of the point (b, a) in f32, within 2 units of the last place. The angle to the nearer axis is the arctangent of
-// a quotient t in [0, 1], t + t^3 P(t^2), P by a minimax fit to 2^-28.
+// The angle of the point (b, a) in f32, within 2 units of the last place, by the angle to the nearer axis.
 BK_HD float atan2_f32(float a, float b) {
     const float x = math::fabs<float>(a), y = math::fabs<float>(b);
     const bool steep = x > y;
     const float larger = math::select(steep, x, y), smaller = math::select(steep, y, x);
     const float quotient = math::select(smaller == INFINITY, 1.f, smaller / larger);
     const float t = math::select(smaller == 0.f, 0.f, quotient);
-    const float s = t * t;
-    float p = -0x1.d62e0cp-10f;
-    p = math::fma(p, s, 0x1.65a54ep-7f);
-    p = math::fma(p, s, -0x1.fed062p-6f);
-    p = math::fma(p, s, 0x1.dac964p-5f);
-    p = math::fma(p, s, -0x1.58346cp-4f);
-    p = math::fma(p, s, 0x1.c099f2p-4f);
-    p = math::fma(p, s, -0x1.2421b4p-3f);
-    p = math::fma(p, s, 0x1.9991fep-3f);
-    p = math::fma(p, s, -0x1.55553ep-2f);
-    const float octant = math::fma(p * s, t, t);
+    const float octant = math::arctangent_of_fraction(t);
     const float quadrant = math::select(steep, 0x1.921fb6p0f - (octant + 0x1.777a5cp-25f), octant);  // pi / 2 in two parts
     const bool left = math::copysign<float>(1.f, b) < 0.f;
     const float half = math::select(left, 0x1.921fb6p1f - (quadrant + 0x1.777a5cp-24f), quadrant);

@@ -255,12 +255,7 @@ template <class T>
 struct Lgamma {
     static constexpr int vectors = sizeof(T) == 8 ? 2 : 0, registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
-    BK_HD C operator()(C x) const {
-        if constexpr (math::kDoubleIsCheap)
-            return static_cast<C>(math::lgamma<double>(x));
-        else
-            return math::lgamma<T>(x);
-    }
+    BK_HD C operator()(C x) const { return math::lgamma<T>(x); }
 };
 
 // psi(x) is -1 / x near 0, where it may overflow while the product need not.

@@ -7,43 +7,57 @@
 
 namespace bk::op {
 
+// What functions of an angle tell the pointwise loops of the CPU.
 template <class T>
-struct Sin {
+struct OfAngle {
+    static constexpr bool has_rare = math::kHasRareAngles<T>;
+    static BK_HD bool is_rare(compute_t<T> x) { return math::is_rare_angle<T>(x); }
+    static BK_HD bool is_rare(compute_t<T>, compute_t<T> x) { return math::is_rare_angle<T>(x); }
+};
+
+template <class T>
+struct Sin : OfAngle<T> {
     using C = compute_t<T>;
     static constexpr int vectors = sizeof(T) == 8 ? 1 : 2, registers = sizeof(T) == 2 ? 48 : 0;
     BK_HD C operator()(C x) const { return math::sin<T>(x); }
+    BK_HD C of_rare(C x) const { return math::sin_of_any<T>(x); }
 };
 
 template <class T>
-struct SinBackward {
+struct SinBackward : OfAngle<T> {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const { return dy * math::cos<T>(x); }
+    BK_HD C of_rare(C dy, C x) const { return dy * math::cos_of_any<T>(x); }
 };
 
 template <class T>
-struct Cos {
+struct Cos : OfAngle<T> {
     using C = compute_t<T>;
     static constexpr int vectors = sizeof(T) == 8 ? 1 : 2, registers = sizeof(T) == 2 ? 48 : 0;
     BK_HD C operator()(C x) const { return math::cos<T>(x); }
+    BK_HD C of_rare(C x) const { return math::cos_of_any<T>(x); }
 };
 
 template <class T>
-struct CosBackward {
+struct CosBackward : OfAngle<T> {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const { return -dy * math::sin<T>(x); }
+    BK_HD C of_rare(C dy, C x) const { return -dy * math::sin_of_any<T>(x); }
 };
 
 template <class T>
-struct Tan {
+struct Tan : OfAngle<T> {
     using C = compute_t<T>;
     static constexpr int vectors = sizeof(T) == 8 ? 1 : 2, registers = sizeof(T) == 2 ? 48 : 0;
     BK_HD C operator()(C x) const { return math::tan<T>(x); }
+    BK_HD C of_rare(C x) const { return math::tan_of_any<T>(x); }
 };
 
 template <class T>
-struct TanBackward {
+struct TanBackward : OfAngle<T> {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const { return dy * math::secant_square<T>(x); }
+    BK_HD C of_rare(C dy, C x) const { return dy * math::secant_square_of_any<T>(x); }
 };
 
 template <class T>

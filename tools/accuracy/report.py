@@ -94,6 +94,8 @@ def write_readme() -> None:
     for d in documents:
         facts = d["environment"]
         versions = f"commit {facts['library'].get('commit')}, {facts['libc']}, NumPy {facts['numpy']}"
+        if path := facts["library"].get("isa"):
+            versions = f"path {path}, {versions}"
         parts.append(
             f"\n{facts['backend']}: {facts['device']}; {versions}, PyTorch {facts['torch']}; {facts['date'][:10]}."
         )

@@ -21,6 +21,8 @@ def main() -> int:
     options = parse()
     # two OpenMP runtimes share the cores: the idle one must not spin while the other is measured
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if options.threads:
+        os.environ["OMP_NUM_THREADS"] = str(options.threads)
     library = bk.load(backend=options.backend) if options.backend else bk.default_library()
     torch = None if options.no_torch else import_torch(library.backend)
     on_gpu = library.backend == "cuda"
@@ -30,6 +32,10 @@ def main() -> int:
     data = Data(library, torch, stream)
     clock = Events(least, seconds, stream) if on_gpu else WallClock(least, seconds)
     facts = environment(library, torch)
+    if options.threads and not on_gpu:
+        facts["threads"] = options.threads
+        if torch is not None:
+            torch.set_num_threads(options.threads)
     say(f"{facts['device']}; {library.backend} library, commit {library.build_info.get('commit')}; ", end="")
     say(f"torch {facts['torch']}, numpy {facts['numpy']}")
     if problems == "cuda":
@@ -37,7 +43,7 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     start = time.perf_counter()
     copies = measure_copy(data, clock, problems)
-    for row, bench in table.benches(problems, options.only):
+    for row, bench in table.benches(problems, options.only) if not options.pointwise else ():
         rows += [measure(Problem(data, row, bench, t), clock) for t in bench.dtypes if t in options.dtypes.split(",")]
     rows = [row for row in rows if row]
     if torch is not None:
@@ -76,6 +82,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE", help="write the results there, too")
     parser.add_argument("--only", default="", metavar="TEXT", help="only the problems whose name contains TEXT")
     parser.add_argument("--dtypes", default="f32,bf16", help="default: f32,bf16")
+    parser.add_argument("--threads", type=int, help="on the CPU; default: all")
+    parser.add_argument("--pointwise", action="store_true", help="only the elementwise family")
+    parser.add_argument("--numel", type=int, help="elements of the elementwise problems")
     parser.add_argument("--seconds", type=float, default=0.3, help="to spend on a measurement (default: 0.3)")
     parser.add_argument("--no-torch", action="store_true", help="without PyTorch even where it is installed")
     return parser.parse_args()
@@ -119,7 +128,7 @@ def measure_pointwise(data: Data, problems: str, options: argparse.Namespace) ->
     pool, seconds = pointwise.Pool(data), 0.02 if options.quick else options.seconds / 6
     least = 5 if options.quick else 12
     clock = Events(least, seconds, data.stream) if data.device == "cuda" else WallClock(least, seconds)
-    numel = 1 << (20 if options.quick else 26 if problems == "cuda" else 24)
+    numel = options.numel or 1 << (20 if options.quick else 26 if problems == "cuda" else 24)
     chosen = [spec for spec in pointwise.specs(problems, numel) if options.only in spec.name]
     return [measure(pointwise.Problem(data, pool, spec), clock) for spec in chosen]
 

@@ -57,6 +57,9 @@ _BACKWARD: dict[str, Callable[..., Any]] = {
     "logit": lambda t, dy, x: t.ops.aten.logit_backward(dy, x, None),
     "hardshrink": lambda t, dy, x: t.ops.aten.hardshrink_backward(dy, x, 0.5),
     "softshrink": lambda t, dy, x: t.ops.aten.softshrink_backward(dy, x, 0.5),
+    "frac": lambda t, dy, x: dy.clone(),
+    "tan": lambda t, dy, x: dy * (x.tan().square() + 1),  # autograd has the tangent, these two begin with x
+    "tanhshrink": lambda t, dy, x: dy * x.tanh().square(),
     "sin": lambda t, dy, x: dy * x.cos(),
     "cos": lambda t, dy, x: dy * -x.sin(),
     "log": lambda t, dy, x: dy / x,
@@ -133,7 +136,9 @@ def _peer(torch: Any, spec: Any, x: list[Any], y: list[Any], extra: list[Any]) -
         if op == "where":
             return lambda: _PAIR_BACKWARD[op](torch, x[1], x[0] != 0)
         table = _PAIR_BACKWARD if op in _PAIR_BACKWARD else _BACKWARD
-        return (lambda: table[op](torch, *x)) if op in table else None
+        if op in table:
+            return lambda: table[op](torch, *x)
+        return _derived(torch, op, x) if len(x) == 2 and x[0].device.type == "cpu" else None
     if op == "where":
         condition = x[0].bool()
         return lambda: torch.where(condition, x[1], x[2], out=y[0])
@@ -143,6 +148,13 @@ def _peer(torch: Any, spec: Any, x: list[Any], y: list[Any], extra: list[Any]) -
         return None if op in ("cube", "cbrt", "step") else lambda: forward(torch, op, *x)
     function = getattr(torch, op, None)
     return None if function is None else lambda: function(*x, out=y[0])
+
+
+def _derived(torch: Any, op: str, x: list[Any]) -> Callable[[], Any]:
+    """What autograd does, the function itself having been computed before."""
+    dy, saved = x[0], x[1].detach().requires_grad_()
+    result = forward(torch, op, saved)
+    return lambda: torch.autograd.grad(result, saved, dy, retain_graph=True)
 
 
 def _gated(torch: Any, op: str, x: list[Any]) -> Callable[[], Any]:

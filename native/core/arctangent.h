@@ -1,0 +1,25 @@
+// The arc tangent of f32 between 0 and 1, on both targets.
+#pragma once
+
+#include <cmath>
+
+#include "core/platform.h"
+
+namespace bk::math {
+
+// atan t for t in [0, 1], t + t^3 P(t^2), P by a minimax fit to 2^-28.
+BK_HD float arctangent_of_fraction(float t) {
+    const float s = t * t;
+    float p = -0x1.d62e0cp-10f;
+    p = ::fmaf(p, s, 0x1.65a54ep-7f);
+    p = ::fmaf(p, s, -0x1.fed062p-6f);
+    p = ::fmaf(p, s, 0x1.dac964p-5f);
+    p = ::fmaf(p, s, -0x1.58346cp-4f);
+    p = ::fmaf(p, s, 0x1.c099f2p-4f);
+    p = ::fmaf(p, s, -0x1.2421b4p-3f);
+    p = ::fmaf(p, s, 0x1.9991fep-3f);
+    p = ::fmaf(p, s, -0x1.55553ep-2f);
+    return ::fmaf(p * s, t, t);
+}
+
+}  // namespace bk::math

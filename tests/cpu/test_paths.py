@@ -1,0 +1,71 @@
+"""BARACUDA_CPU_ISA forces each path that the machine has. Below f64 all give the same bits, those that the rest of the
+suite holds against references; functions of f64 that are libmvec's may differ, and meet the references on each path."""
+
+import functools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import baracuda as bk
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+NAMES = ("baseline", "avx2", "avx512")
+
+
+def others(library):
+    """Paths of the machine but the one in use."""
+    isa = library.build_info.get("isa", NAMES[0])
+    return NAMES[: NAMES.index(isa)]
+
+
+def python(path, *arguments):
+    environment = {**os.environ, "BARACUDA_LIB": bk.default_library().path, "BARACUDA_CPU_ISA": path}
+    done = subprocess.run(
+        [sys.executable, *arguments], env=environment, cwd=TESTS.parent, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, f"{path}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+@functools.cache
+def digests(path):
+    found = json.loads(python(path, str(TESTS / "cpu" / "path_digests.py"), "f32", "f16", "bf16"))
+    return found["isa"], found["digests"]
+
+
+def test_same_bits(library):
+    isa, wanted = digests(library.build_info.get("isa", ""))
+    assert isa == library.build_info.get("isa")
+    assert len(wanted) > 500
+    for path in others(library):
+        forced, found = digests(path)
+        assert forced == path
+        different = [op for op in wanted if found[op] != wanted[op]]
+        assert not different, f"{len(different)} results differ between {isa} and {path}: {different[:8]}"
+
+
+def test_references_of_f64(library):
+    """Functions and gradients of f64; test_ops itself on each path."""
+    for path in others(library):
+        python(path, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / "test_ops.py"),
+               "-k", "test_reference and (unary or binary) and f64 and not strided and not cmp")  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["", "AVX2", "sse2"])
+def test_unknown_names_change_nothing(value):
+    show = "import baracuda as bk; print(bk.default_library().build_info.get('isa'))"
+    environment = {k: v for k, v in os.environ.items() if k != "BARACUDA_CPU_ISA"}
+    environment["BARACUDA_LIB"] = bk.default_library().path
+    free = subprocess.run(
+        [sys.executable, "-c", show], env=environment, cwd=TESTS.parent, capture_output=True, text=True
+    )
+    assert python(value, "-c", show) == free.stdout
+
+
+def test_info_names_the_path(library):
+    isa = library.build_info.get("isa", "")
+    assert isa in python(isa, "-m", "baracuda", "info")

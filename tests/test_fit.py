@@ -1,0 +1,47 @@
+"""The coefficients in the sources are those that tools/fit computes."""
+
+import pathlib
+import re
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from tools.fit.polynomials import polynomials
+
+CORE = pathlib.Path(__file__).resolve().parents[1] / "native" / "core"
+POLYNOMIALS = list(polynomials())
+NUMBER = r"[-+]?[0-9][0-9.]*(?:e[-+]?[0-9]+)?"
+ERROR = 2.0**-27  # of each, weighted to be relative to what it is part of: an eighth of f32's last place
+
+
+def committed(file: str) -> list[tuple[float, ...]]:
+    """Arguments of each call of `series`, from the second on."""
+    calls = re.findall(r"\bseries\(([^;]*?)\)", (CORE / file).read_text().replace("\n", " "))
+    lists = (re.findall(rf"(?:(?<=, )|(?<=,\s))\s*({NUMBER})f?(?=[,\s]|$)", call) for call in calls)
+    return [tuple(map(float, numbers)) for numbers in lists if numbers]
+
+
+@pytest.mark.parametrize("polynomial", POLYNOMIALS, ids=[f"{p.file}: {p.name}" for p in POLYNOMIALS])
+def test_coefficients(polynomial):
+    found = polynomial.fit()
+    kind = np.float32 if polynomial.bits == 24 else np.float64
+    wanted = [kind(float(c)) for c in found.coefficients]
+    same = [c for c in committed(polynomial.file) if [kind(v) for v in c] == wanted]
+    assert same, f"python -m tools.fit prints {', '.join(map(repr, map(float, wanted)))}"
+    assert found.error < ERROR
+
+
+def test_every_polynomial_is_fitted():
+    fitted = {(p.file, p.count) for p in POLYNOMIALS}
+    for file in CORE.glob("*_cpu.h"):
+        for coefficients in committed(file.name):
+            assert (file.name, len(coefficients)) in fitted, f"{file.name}: {coefficients}"
+
+
+def test_bits_of_a_turn():
+    """1 / (2 pi) in 256 bits."""
+    text = (CORE / "trigonometric_cpu.h").read_text()
+    words = re.findall(r"0x([0-9a-f]{16})ull", text)
+    with mp.workdps(120):
+        assert int("".join(words), 16) == int(mp.floor(mp.mpf(2) ** 256 / (2 * mp.pi)))
