@@ -204,9 +204,11 @@ def test_workspace_of_sums():
     assert plan.workspace_size_for(summed) == 1000
     kind, args = library.calls[-1][1:]
     assert (kind, len(args), list(args[-1])) == ("workspace_size", 8, [0, 1])
-    for workspace, taken in ((None, 0), ((20 << 20, 999), 0), ((20 << 20, 1000), 1000)):
+    for workspace, taken in ((None, 0), ((20 << 20, 0), 0), ((20 << 20, 1000), 1000)):
         plan.run(None, workspace, summed)
         assert library.calls[-1][2][-2] == taken
+    with pytest.raises(bk.WorkspaceTooSmallError):
+        plan.run(None, (20 << 20, 999), summed)
     plan.run(None, (20 << 20, 1000), whole)
     assert library.calls[-1][2][-2] == 0
     capped = bk.BinaryBackwardPlan.select(
