@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any, ClassVar
 
 from baracuda._optable import Param, Row
-from baracuda._scalars import as_integer, as_real
+from baracuda._scalars import INT32_MAX, as_integer, as_real
 from baracuda.descriptor import product
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -68,7 +68,7 @@ class PointwisePlan(Plan):
     def structure(self, strides: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
         """C arguments, by name, that describe the operands, but for their strides."""
         shape = self.descriptor.shape
-        return {"numel": product("shape", shape), "rank": len(shape), "shape": self.int32_array(shape)}
+        return {"numel": product("shape", shape), "rank": len(shape)}
 
     # --- what follows -----------------------------------------------------------------------------------------------
 
@@ -117,7 +117,19 @@ class PointwisePlan(Plan):
             return self.library.ffi.NULL if view is None else view.pointer
         if param.name in values:
             return values[param.name]
+        if param.name == "shape":
+            return self._axes()
         return self.int64_array(strides[self.operand_of(param.name.removeprefix("stride_"), views)])
+
+    def _axes(self) -> Any:
+        """C's `shape`, whose extents have 32 bits; contiguous operands are described by their number of elements."""
+        shape = self.descriptor.shape
+        if any([extent > INT32_MAX for extent in shape]):
+            raise UnsupportedError(
+                f"shape is {shape}; axes of more than {INT32_MAX} elements are served only where all operands are "
+                f"contiguous and none is broadcast"
+            )
+        return self.int32_array(shape)
 
     def _row(self) -> Row:
         kind = getattr(self.descriptor, "kind", None)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from baracuda import descriptor
 from baracuda._optable import Row
-from baracuda._scalars import as_integer
+from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.elementwise._pointwise import PointwisePlan, result, source
 from baracuda.errors import InvalidProblemError
@@ -39,6 +39,8 @@ class PReluDescriptor(Descriptor):
             raise InvalidProblemError(
                 f"channel_axis is {valid.channel_axis}, must be an axis of shape {valid.shape}, or negative"
             )
+        if max(valid.weight_shape) > INT32_MAX:
+            raise InvalidProblemError(f"shape is {valid.shape}, must have at most {INT32_MAX} channels")
         return valid
 
 
