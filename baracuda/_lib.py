@@ -96,7 +96,7 @@ def load(path: str | os.PathLike[str] | None = None, backend: str | None = None)
     """
     if path is not None and not isinstance(path, (str, bytes, os.PathLike)):
         raise InvalidProblemError(f"path is {path!r}, must be a path")
-    if backend is not None and backend not in BACKENDS:
+    if backend is not None and not (isinstance(backend, str) and backend in BACKENDS):
         raise InvalidProblemError(f"backend is {backend!r}, must be one of {', '.join(BACKENDS)}")
     tried: list[tuple[str, str]] = []
     with _lock:

@@ -60,7 +60,7 @@ def upload(
     `array` may be changed as soon as the call returns. f64 values reach bf16 through f32.
     """
     stream_handle(stream)
-    host = np.asarray(array)
+    host = _as_array(array)
     target = None if out is None else _target(out, "out")
     kind = as_element(dtype if dtype is not None else host.dtype if target is None else target.dtype)
     data = _as_storage(host, kind)
@@ -125,6 +125,8 @@ def workspace(plan: Plan, args: Args | None = None) -> TensorRef | None:
 
     With `args`, what a launch on these operands can use: more where it sums gradients over broadcast axes.
     """
+    if not isinstance(getattr(plan, "library", None), Library):
+        raise InvalidProblemError(f"plan is of type {type(plan).__name__}, must be a plan")
     size = plan.workspace_size if args is None else max(plan.workspace_size, plan.workspace_size_for(args))
     return empty(size, ElementKind.U8, library=plan.library) if size else None
 
@@ -167,6 +169,13 @@ class _CudaBuffer:
                 self._free(self.ptr)
             except Exception:  # the interpreter or the driver is going away, and the memory with it
                 self.ptr = 0
+
+
+def _as_array(obj: object) -> Array:
+    try:
+        return np.asarray(obj)
+    except Exception as error:  # whatever has an __array__ raises what it likes
+        raise InvalidProblemError(f"array cannot be one: {type(error).__name__}: {error}") from error
 
 
 def _as_storage(host: Array, kind: ElementKind) -> Array:

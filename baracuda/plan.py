@@ -171,7 +171,7 @@ class Plan(abc.ABC):
                 library = default_library() if backend is None else load(backend=backend)
             elif not isinstance(library, Library):
                 raise InvalidProblemError(f"library is {library!r}, must be a Library")
-            elif backend not in (None, library.backend):
+            elif backend is not None and not (isinstance(backend, str) and backend == library.backend):
                 raise InvalidProblemError(f"backend is {backend!r}, but the library is a {library.backend} library")
             return cls(valid, preference, library)
 

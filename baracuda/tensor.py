@@ -23,7 +23,7 @@ def contiguous_stride(shape: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides in elements: (4, 8) -> (8, 1), (2, 0, 3) -> (0, 3, 1)."""
     strides = []
     step = 1
-    for extent in reversed(shape):
+    for extent in reversed(as_integers("shape", shape, 0)):
         strides.append(step)
         step *= extent
     return tuple(reversed(strides))
@@ -74,8 +74,10 @@ class TensorRef:
         readonly: bool = False,
         owner: object = None,
     ) -> None:
-        if device not in _DEVICES:
+        if not isinstance(device, (str, type(None))) or device not in _DEVICES:
             raise InvalidProblemError(f"TensorRef: device is {device!r}, must be 'cpu', 'cuda' or None")
+        if not isinstance(readonly, (bool, np.bool_)):
+            raise InvalidProblemError(f"TensorRef: readonly is {readonly!r}, must be a bool")
         extents = as_integers("TensorRef: shape", shape, 0)
         steps = contiguous_stride(extents) if strides is None else as_integers("TensorRef: strides", strides)
         if len(steps) != len(extents):
