@@ -57,11 +57,28 @@ def describe(row: Row) -> list[str]:
         if p.direction:
             nullable = ", may be NULL" if p.direction.endswith("?") else ""
             lines.append(f"  {p.direction.rstrip('?'):5s} {p.name}: {p.dtype} [{p.shape}]{nullable}")
+    lines += describe_reads(row)
     if row.workspace:
         lines.append(f"  workspace {row.workspace}")
     guarantee = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace only"}
     lines.append(f"  {guarantee[row.deterministic]}")
     return lines
+
+
+def describe_reads(row: Row) -> list[str]:
+    """Which inputs may be NULL beside which outputs."""
+    each = [
+        " ".join(filter(None, [function, ", ".join(f"{out}: {' '.join(ins) or '-'}" for out, ins in reads.items())]))
+        for function, reads in row.reads.items()
+    ]
+    if not each:
+        return []
+    others = "" if len(each) == max(1, len(row.functions)) else "; all by the others"
+    text = (
+        f"An input but {row.first_input.name} may be NULL where no wanted output reads it. These read: "
+        f"{'; '.join(each)}{others}."
+    )
+    return textwrap.wrap(text, 112, initial_indent="  ", subsequent_indent="  ")
 
 
 def header_text(rows: list[Row]) -> str:
@@ -122,7 +139,20 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
         out.append(
             f'size_t {size}({size_params}) {{\n    {make(problem)}\n    return bk::workspace_size("{op}", op);\n}}'
         )
-    required = ", ".join(f'{{"{p.name}", {p.name}}}' for p in row.pointers if p.is_required)
+    needed = row.needed(slots)
+    required = ", ".join(f'{{"{p.name}", {p.name}}}' for p, readers in needed.items() if readers is None)
+    checks = "".join(
+        f"    if (status == bk::Status::kOk && {p.name} == nullptr && {out.name} != nullptr)\n"
+        f'        status = bk::fail(bk::Status::kInvalidProblem, "{p.name} is NULL, but {out.name} reads it");\n'
+        for p, readers in needed.items() for out in readers or ()
+    )  # fmt: skip
+    # An operand that is not read is never NULL in a template: the first input, of the same extents, stands in.
+    unread = [p for p in row.pointers if p.is_required and needed.get(p, ()) is not None]
+    fields = {p.name for p in problem}
+    stand_ins = ""
+    for p in unread:
+        stride = f", op.stride_{p.name} = op.stride_{row.first_input.name}" if f"stride_{p.name}" in fields else ""
+        stand_ins += f"    if ({p.name} == nullptr) {p.name} = {row.first_input.name}{stride};\n"
     cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in row.pointers]
     aligned = ", ".join(f'{{"{p.name}", {p.name}, alignof({p.element(slots)})}}' for p in row.pointers)
     out.append(
@@ -132,8 +162,10 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
         f"    const bk::Launch launch{{workspace, workspace_bytes, stream}};\n"
         f'    if (count == 0) return bk::leave("{op}", bk::run_empty({", ".join(["op", "0", "launch", *cast])}));\n'
         f"    bk::Status status = count < 0 ? bk::Status::kOk : bk::require_pointers({{{required}}});\n"
+        f"{checks}"
         f"    if (status == bk::Status::kOk) status = op.check();\n"
         f"    if (status == bk::Status::kOk) status = bk::require_alignment({{{aligned}}});\n"
+        f"{stand_ins}"
         f"    if (status == bk::Status::kOk)\n"
         f"        status = (op.*{ns}::kRun)({', '.join([*cast, 'launch'])});\n"
         f'    return bk::leave("{op}", status);\n}}'
@@ -186,7 +218,7 @@ def oplist_text(rows: list[Row]) -> str:
         params = tuple(" ".join(filter(None, (p.direction, p.dtype, p.name))) for p in row.params)
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
         about = (row.workspace, row.deterministic, row.doc)
-        fields = (row.name, row.family, row.functions, row.slots, params, check, *about)
+        fields = (row.name, row.family, row.functions, row.slots, params, check, row.reads, *about)
         lines += ["    (", *(f"        {field!r}," for field in fields), "    ),"]
     return "\n".join(lines) + "\n)\n"
 

@@ -57,9 +57,11 @@ class PReluArgs(Args):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class PReluBackwardArgs(Args):
+    """dweight alone does not need weight."""
+
     dy: Viewable
     x: Viewable
-    weight: Viewable
+    weight: Viewable | None
     dx: Viewable | None = None
     dweight: Viewable | None = None
 
@@ -107,7 +109,7 @@ class PReluBackwardPlan(PReluPlan):
     operands = (
         source("dy"),
         source("x"),
-        _WEIGHT,
+        dataclasses.replace(_WEIGHT, optional=True),
         Operand("dx", "shape", strided=True, output=True, optional=True, may_be=("dy", "x")),
         Operand("dweight", "weight_shape", strided=True, output=True, optional=True),
     )
