@@ -58,7 +58,7 @@ ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda maybe-cuda gen abi check-abi demo test bench san lint format install wheel clean help nvcc FORCE
+.PHONY: all cpu cuda maybe-cuda gen abi check-abi demo test bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
 all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
@@ -203,24 +203,39 @@ format: $(VENV_READY) ## apply ruff and clang-format
 	$(PY) -m ruff format .
 	$(CLANG_FORMAT) -i $(CXX_FILES)
 
+# Both libraries side by side; $(BACKEND) is the one that programs get by -lbaracuda_kernels alone.
 BACKEND ?= $(if $(wildcard $(BUILD)/cuda/libbaracuda_kernels.so),cuda,cpu)
-DEST := $(DESTDIR)$(PREFIX)
-install: cpu ## header, library and pkg-config file under PREFIX; BACKEND=cpu or cuda
-	install -d $(DEST)/include $(DEST)/lib/pkgconfig
-	install -m 644 $(HEADER) $(DEST)/include/
-	install -m 755 $(BUILD)/$(BACKEND)/libbaracuda_kernels.so $(DEST)/lib/$(SONAME)
-	ln -sf $(SONAME) $(DEST)/lib/libbaracuda_kernels.so
-	printf 'prefix=%s\nName: baracuda_kernels\nDescription: Machine-learning kernels behind a C ABI\nVersion: %s\nCflags: -I$${prefix}/include\nLibs: -L$${prefix}/lib -lbaracuda_kernels\n' \
-	    '$(PREFIX)' '$(VERSION)' > $(DEST)/lib/pkgconfig/baracuda_kernels.pc
+# $(call EACH_LIBRARY,commands) runs them for the backends whose libraries are built, by a shell: make may not look again.
+EACH_LIBRARY = for backend in cpu cuda; do if test -f $(BUILD)/$$backend/libbaracuda_kernels.so; then $(1) || exit 1; fi; done
+DEST := $(DESTDIR)$(abspath $(PREFIX))
+# $(call PKG_CONFIG,name,directory under lib,linker flags)
+PKG_CONFIG = printf '%s\n' 'prefix=$(abspath $(PREFIX))' 'includedir=$${prefix}/include' 'libdir=$${prefix}/lib$(2)' '' 'Name: $(1)' \
+    'Description: Machine-learning kernels behind a C ABI' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
+    'Libs: -L$${libdir} $(3)-lbaracuda_kernels' > $(DEST)/lib/pkgconfig/$(1).pc
 
-wheel: cpu gen ## a binary wheel in dist/, with every library built so far
-	@rm -rf baracuda/libs build/lib build/bdist.*
-	@for backend in cpu cuda; do \
-	    if test -f $(BUILD)/$$backend/libbaracuda_kernels.so; then \
-	        install -D -m 755 $(BUILD)/$$backend/libbaracuda_kernels.so baracuda/libs/$$backend/libbaracuda_kernels.so; fi; done
-	$(PY) -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir dist \
-	    --config-settings=--build-option=--plat-name=linux_$(shell uname -m)
-	@rm -rf baracuda/libs && ls dist
+install: cpu ## header, libraries, licence and pkg-config files under PREFIX; BACKEND=cpu or cuda is the one that is linked
+	@$(if $(filter cpu cuda,$(BACKEND)),,echo "make install: BACKEND is $(BACKEND), must be cpu or cuda" >&2; exit 1)
+	@test -f $(BUILD)/$(BACKEND)/libbaracuda_kernels.so || { echo "make install: no $(BACKEND) library, 'make $(BACKEND)' builds it" >&2; exit 1; }
+	install -d $(DEST)/include $(DEST)/lib/pkgconfig $(DEST)/share/licenses/baracuda
+	install -m 644 $(HEADER) $(DEST)/include/
+	install -m 644 LICENSE $(DEST)/share/licenses/baracuda/
+	@$(call EACH_LIBRARY,$(MAKE) --no-print-directory install-$$backend)
+	ln -sf baracuda/$(BACKEND)/$(SONAME) $(DEST)/lib/$(SONAME)
+	ln -sf $(SONAME) $(DEST)/lib/libbaracuda_kernels.so
+	$(call PKG_CONFIG,baracuda_kernels,,)
+
+install-cpu install-cuda: install-%:
+	install -D -m 755 $(BUILD)/$*/libbaracuda_kernels.so $(DEST)/lib/baracuda/$*/$(SONAME)
+	ln -sf $(SONAME) $(DEST)/lib/baracuda/$*/libbaracuda_kernels.so
+	$(call PKG_CONFIG,baracuda_kernels_$*,/baracuda/$*,-Wl$(comma)-rpath$(comma)$${libdir} )
+
+# Copies of every library built so far, for a wheel.
+package-libs: cpu
+	@$(call EACH_LIBRARY,install -D -m 755 $(BUILD)/$$backend/libbaracuda_kernels.so $(LIBS)/$$backend/libbaracuda_kernels.so)
+
+wheel: $(VENV_READY) ## a binary wheel in dist/, with every library built so far
+	$(PY) -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir dist
+	@ls dist
 
 clean: ## everything that was built; not the environment
-	rm -rf $(BUILD) dist baracuda/libs baracuda/_ffi.py baracuda/_oplist.py
+	rm -rf $(BUILD) dist baracuda.egg-info baracuda/_ffi.py baracuda/_oplist.py

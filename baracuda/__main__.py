@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import baracuda
+from baracuda._console import exit_status
 from baracuda._lib import cuda_unavailable
 from baracuda._optable import rows
 from baracuda.errors import BaracudaError
@@ -77,4 +78,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status(main))

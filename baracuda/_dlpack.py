@@ -9,7 +9,7 @@ import ctypes
 from typing import Any, NamedTuple
 
 _DEVICE_NAMES = {1: "cpu", 2: "cuda", 3: "shared", 13: "shared"}  # pinned and managed memory serve both sides
-_READ_ONLY = 1
+_READ_ONLY, _IS_COPIED = 1, 2
 
 
 class _Device(ctypes.Structure):
@@ -54,7 +54,7 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None  # in elements
     dtype: tuple[int, int, int]  # type code, bits, lanes
-    readonly: bool
+    readonly: bool  # or a copy, where what is written is lost
     capsule: object
 
 
@@ -75,7 +75,7 @@ def export(obj: Any, device: str) -> View:
         managed = ctypes.cast(_get_pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(_Versioned)).contents
         if managed.major != 1:
             raise ValueError(f"DLPack version {managed.major}.{managed.minor}")
-        content, readonly = managed.tensor, bool(managed.flags & _READ_ONLY)
+        content, readonly = managed.tensor, bool(managed.flags & (_READ_ONLY | _IS_COPIED))
     elif _is_valid(capsule, b"dltensor"):
         content, readonly = ctypes.cast(_get_pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents, False
     else:

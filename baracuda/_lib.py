@@ -7,6 +7,7 @@ system loader. An explicit choice that fails raises; an automatic one falls back
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -19,6 +20,8 @@ from baracuda.errors import InvalidProblemError, LibraryNotFoundError, Unsupport
 SONAME = "libbaracuda_kernels.so"
 PREFIX = "baracuda_kernels_"
 BACKENDS = ("cpu", "cuda")
+
+_HOW_TO_BUILD = "in a checkout `make cpu gen` writes them; an installed package has them"
 
 _log = logging.getLogger("baracuda")
 _PACKAGE = pathlib.Path(__file__).resolve().parent
@@ -41,6 +44,15 @@ class Library:
     def __repr__(self) -> str:
         return f"<baracuda {self.backend} library {self.path}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.path, self.backend)
+
+    def __copy__(self) -> Library:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Library:
+        return self
+
     def symbols(self) -> list[str]:
         """Names of all exported functions, in header order."""
         count = self.lib.baracuda_kernels_symbol_count()
@@ -51,11 +63,10 @@ class Library:
         name = symbol_name(op, kind)
         function = self._functions.get(name)
         if function is None:
-            try:
-                function = getattr(self.lib, name)
-            except AttributeError:
-                raise UnsupportedError(f"{self.path} has no symbol {name}", symbol=name) from None
-            self._functions[name] = function
+            with contextlib.suppress(AttributeError, self.ffi.error):  # not declared; declared, but not in the file
+                function = self._functions[name] = getattr(self.lib, name)
+        if function is None:
+            raise UnsupportedError(f"{self.path} has no symbol {name}", symbol=name)
         return function
 
     def last_error(self) -> str:
@@ -83,16 +94,28 @@ def load(path: str | os.PathLike[str] | None = None, backend: str | None = None)
 
     LibraryNotFoundError lists every path tried and why it was refused.
     """
-    if backend is not None and backend not in BACKENDS:
+    if path is not None and not isinstance(path, (str, bytes, os.PathLike)):
+        raise InvalidProblemError(f"path is {path!r}, must be a path")
+    if backend is not None and not (isinstance(backend, str) and backend in BACKENDS):
         raise InvalidProblemError(f"backend is {backend!r}, must be one of {', '.join(BACKENDS)}")
     tried: list[tuple[str, str]] = []
     with _lock:
         if path is not None:
-            return _explicit("the given library", [os.fspath(path)], backend, tried)
+            return _explicit("the given library", [os.fsdecode(path)], backend, tried)
         if backend is not None:
-            named = [path] if (path := os.environ.get("BARACUDA_LIB")) else []
-            return _explicit(f"a {backend} library", named + _candidates(backend), backend, tried)
+            return _explicit(f"a {backend} library", _named_or_found(backend), backend, tried)
         return _choose(tried)
+
+
+def _reopen(path: str, backend: str) -> Library:
+    """What a pickled library becomes: the same file, or, where there is none, the library of its backend."""
+    with _lock:
+        return _explicit(f"a {backend} library", [path, *_named_or_found(backend)], backend, [])
+
+
+def _named_or_found(backend: str) -> list[str]:
+    """BARACUDA_LIB, then the usual places."""
+    return [*filter(None, [os.environ.get("BARACUDA_LIB")]), *_candidates(backend)]
 
 
 def default_library() -> Library:
@@ -177,7 +200,9 @@ def _handshake(path: str) -> Library:
         from baracuda._ffi import ffi
         from baracuda._oplist import ABI_HASH
     except ImportError as error:
-        raise _RefusedError(f"the generated bindings are missing ({error}): run `make gen`") from None
+        raise _RefusedError(f"the generated bindings are missing ({error}): {_HOW_TO_BUILD}") from None
+    if not path or "\0" in path:  # the loader takes "" for the program itself
+        raise _RefusedError("is no path")
     try:
         lib = ffi.dlopen(path)
     except OSError as error:
@@ -185,7 +210,7 @@ def _handshake(path: str) -> Library:
     try:
         version, found = lib.baracuda_kernels_abi_version(), ffi.string(lib.baracuda_kernels_abi_hash()).decode()
         info = json.loads(ffi.string(lib.baracuda_kernels_build_info()))
-    except AttributeError as error:
+    except (ffi.error, AttributeError) as error:
         raise _RefusedError(f"is no baracuda library ({error})") from None
     except ValueError as error:
         raise _RefusedError(f"its build information is no JSON ({error})") from None

@@ -39,6 +39,7 @@ class Row:
     slots: Mapping[str, tuple[str, ...]]  # dtypes of {T}, {U}, {I}, in the order of the table
     parameters: tuple[str, ...]  # as the table writes them: "i64 numel", "in T x"
     check: tuple[str, ...]  # names of can_implement's parameters; empty: all
+    reads: Mapping[str, Mapping[str, tuple[str, ...]]]  # function -> output -> inputs but the first; absent: all
     workspace: str  # what it is for; empty: none
     deterministic: str  # yes, no, or "workspace": with one only
     doc: str

@@ -1,7 +1,9 @@
-"""Checks of integers, sequences of them, and reals that come from a caller. Booleans are no numbers here."""
+"""Checks of integers, sequences of them, and reals that come from a caller. Booleans and enumerators are no numbers."""
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import itertools
 import numbers
 from typing import Any
@@ -15,13 +17,22 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _LONGEST = 64  # no shape has more axes; keeps endless iterators out
 
 
+def is_integer(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_, enum.Enum))
+
+
+def shown(value: object) -> str:
+    """A value in a message: enumerators by name, which str() of an IntEnum does not give in every Python."""
+    return f"{type(value).__name__}.{value.name}" if isinstance(value, enum.Enum) else repr(value)
+
+
 def as_integer(name: str, value: object, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
     """`value` as an int in [low, high]."""
     if type(value) is int and low <= value <= high:
         return value
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise InvalidProblemError(f"{name} is {value!r}, must be an integer")
-    number = int(value)
+    if not is_integer(value):
+        raise InvalidProblemError(f"{name} is {shown(value)}, must be an integer")
+    number = int(value)  # type: ignore[call-overload]
     if number < low:
         raise InvalidProblemError(f"{name} is {number}, must be >= {low}")
     if number > high:
@@ -51,9 +62,8 @@ def as_integers(name: str, values: object, low: int = INT64_MIN, high: int = INT
 
 
 def as_real(name: str, value: object) -> float:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.floating)):
-        raise InvalidProblemError(f"{name} is {value!r}, must be a real number")
-    try:
+    if isinstance(value, (bool, np.bool_, enum.Enum)) or not isinstance(value, (numbers.Real, np.floating)):
+        raise InvalidProblemError(f"{name} is {shown(value)}, must be a real number")
+    with contextlib.suppress(OverflowError):
         return float(value)
-    except OverflowError:
-        raise InvalidProblemError(f"{name} is {value!r}, too large for a float") from None
+    raise InvalidProblemError(f"{name} is {value!r}, too large for a float")

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 import baracuda as bk
+from baracuda._console import exit_status
 
 Array = np.ndarray[Any, Any]
 
@@ -441,4 +442,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status(main))

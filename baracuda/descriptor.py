@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer, as_integers, as_items, as_real
+from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer, as_integers, as_items, as_real, is_integer, shown
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
@@ -26,8 +26,8 @@ def checked(check: Check, **options: Any) -> Any:
     return dataclasses.field(metadata={"check": check}, **options)
 
 
-def _extents(name: str, values: object, low: int) -> tuple[int, ...]:
-    extents = as_integers(name, values, low, INT32_MAX)
+def _extents(name: str, values: object, low: int, high: int) -> tuple[int, ...]:
+    extents = as_integers(name, values, low, high)
     if len(extents) > MAX_RANK:
         raise UnsupportedError(f"{name} is {extents}, of rank {len(extents)}; at most {MAX_RANK} is supported")
     return extents
@@ -38,9 +38,9 @@ def extent() -> Any:
     return checked(lambda name, value: as_integer(name, value, 0, INT32_MAX))
 
 
-def shape(low: int = 0) -> Any:
-    """Extents of a tensor of rank 0 to 8, each at least `low`."""
-    return checked(lambda name, value: _extents(name, value, low))
+def shape(low: int = 0, high: int = INT64_MAX) -> Any:
+    """Extents of a tensor of rank 0 to 8, each in [low, high]. Where C takes them one by one, `high` is INT32_MAX."""
+    return checked(lambda name, value: _extents(name, value, low, high))
 
 
 def shape_or_numel() -> Any:
@@ -48,8 +48,8 @@ def shape_or_numel() -> Any:
 
     def check(name: str, value: object) -> tuple[int, ...]:
         if isinstance(value, (int, np.integer)):
-            return (as_integer(name, value, 0, INT32_MAX),)
-        return _extents(name, value, 0)
+            return (as_integer(name, value, 0),)
+        return _extents(name, value, 0, INT64_MAX)
 
     return checked(check)
 
@@ -78,16 +78,21 @@ def _number(name: str, value: object) -> float | int:
 
 
 def choice(kind: type[enum.IntEnum]) -> Any:
-    """A member of `kind`, or its number."""
+    """A member of `kind`, or a plain integer that is the number of one. No name, and no member of another enumeration,
+    where the number means something else.
+    """
+    members = {int(member): member for member in kind}
+    article = "an" if kind.__name__[0] in "AEIO" else "a"
 
     def check(name: str, value: object) -> enum.IntEnum:
-        number = as_integer(name, value)
-        try:
-            return kind(number)
-        except ValueError:
-            raise UnsupportedError(f"{name} is {value!r}, which is no {kind.__name__}") from None
+        if isinstance(value, kind):
+            return value
+        member = members.get(int(value)) if is_integer(value) else None  # type: ignore[call-overload]
+        if member is None:
+            raise InvalidProblemError(f"{name} is {shown(value)}, must be {article} {kind.__name__}")
+        return member
 
-    return checked(check)
+    return dataclasses.field(metadata={"check": check, "enumeration": kind})
 
 
 @dataclasses.dataclass(frozen=True)

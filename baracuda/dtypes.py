@@ -6,6 +6,7 @@ of the same width.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import math
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from baracuda._scalars import shown
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
 
@@ -87,7 +89,8 @@ class ElementKind(IntEnum):
         return (count * self.bits + 7) // 8
 
     def __str__(self) -> str:
-        return self.token
+        """In messages: the token, but for F32_STRICT, whose token is that of F32."""
+        return "f32_strict" if self is ElementKind.F32_STRICT else self.token
 
 
 # token, bits, NumPy name, DLPack (type code, bits) where it has one
@@ -162,21 +165,29 @@ def as_element(value: object, name: str = "dtype") -> ElementKind:
     """ElementKind of a kind, a token ("bf16"), a NumPy or torch dtype, or a name of one; `name` is for the message."""
     if isinstance(value, ElementKind):
         return value
-    if isinstance(value, str):
-        spelling = value
-    elif type(value).__module__ == "torch":
-        spelling = str(value).removeprefix("torch.")
-    elif isinstance(value, (np.dtype, type)):
-        try:
-            spelling = _numpy_name(np.dtype(value))
-        except TypeError:
-            raise InvalidProblemError(f"{name} is {value!r}, which is no dtype") from None
-    else:
-        raise InvalidProblemError(f"{name} is {value!r}, which is no dtype")
+    spelling = _spelling(value)
+    if spelling is None:
+        raise InvalidProblemError(f"{name} is {shown(value)}, which is no dtype")
     kind = _BY_SPELLING.get(spelling)
     if kind is None:
         raise UnsupportedError(f"{name} is {spelling!r}, which no element type corresponds to")
     return kind
+
+
+def _spelling(value: object) -> str | None:
+    """Name of a dtype; None for what is none."""
+    if isinstance(value, str):
+        return value
+    if type(value).__module__ == "torch":
+        return str(value).removeprefix("torch.")
+    dtype = _numpy_dtype(value) if isinstance(value, (np.dtype, type)) else None
+    return None if dtype is None else _numpy_name(dtype)
+
+
+def _numpy_dtype(value: object) -> np.dtype[Any] | None:
+    with contextlib.suppress(TypeError):
+        return np.dtype(value)  # type: ignore[call-overload, no-any-return]
+    return None
 
 
 @functools.lru_cache(maxsize=256)
@@ -189,10 +200,10 @@ def from_typestr(typestr: object, name: str = "dtype") -> ElementKind:
     """ElementKind of an array-interface type string such as "<f4"."""
     if not isinstance(typestr, str):
         raise InvalidProblemError(f"{name}: typestr is {typestr!r}, must be a string")
-    try:
-        return as_element(np.dtype(typestr), name)
-    except TypeError:
-        raise InvalidProblemError(f"{name}: typestr {typestr!r} is no dtype") from None
+    dtype = _numpy_dtype(typestr)
+    if dtype is None:
+        raise InvalidProblemError(f"{name}: typestr {typestr!r} is no dtype")
+    return as_element(dtype, name)
 
 
 def from_dlpack(code: int, bits: int, lanes: int, name: str = "dtype") -> ElementKind:

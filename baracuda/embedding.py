@@ -53,6 +53,8 @@ class EmbeddingBagArgs(Args):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class EmbeddingBagBackwardArgs(Args):
+    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
+
     dout: Viewable
     indices: Viewable
     offsets: Viewable

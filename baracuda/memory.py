@@ -16,11 +16,11 @@ from baracuda import dtypes
 from baracuda._lib import Library, default_library
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InternalError, InvalidProblemError, UnsupportedError
+from baracuda.operands import Args, check_reach
 from baracuda.stream import stream_handle
 from baracuda.tensor import TensorRef, tensor
 
 if TYPE_CHECKING:
-    from baracuda.operands import Args
     from baracuda.plan import Plan
 
 _ALIGNMENT = 64
@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 def empty(shape: int | Iterable[int], dtype: object = ElementKind.F32, *, library: Library | None = None) -> TensorRef:
     """Uninitialised contiguous tensor."""
-    library = library or default_library()
+    library = _library(library)
     dtype = as_element(dtype)
     # the view checks the extents
     view = TensorRef(0, (shape,) if isinstance(shape, (int, np.integer)) else shape, dtype)  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def upload(
     dtype: object = None,
     *,
     stream: object = None,
-    out: TensorRef | None = None,
+    out: object = None,
     library: Library | None = None,
 ) -> TensorRef:
     """Copy a NumPy array, or what np.asarray takes, converted to `dtype`, into a new tensor or the contiguous `out`.
@@ -60,25 +60,20 @@ def upload(
     `array` may be changed as soon as the call returns. f64 values reach bf16 through f32.
     """
     stream_handle(stream)
-    host = np.asarray(array)
-    if dtype is None:
-        dtype = out.dtype if out is not None else host.dtype
-    kind = as_element(dtype)
+    host = _as_array(array)
+    target = None if out is None else _target(out, "out")
+    kind = as_element(dtype if dtype is not None else host.dtype if target is None else target.dtype)
     data = _as_storage(host, kind)
-    if out is None:
-        out = empty(data.shape, kind, library=library)
-    elif out.dtype is not kind or out.shape != data.shape:
-        raise InvalidProblemError(f"out is {out.dtype} {out.shape}, the array is {kind} {data.shape}")
-    elif not out.is_dense:
-        raise UnsupportedError(f"out has strides {out.strides} for shape {out.shape}, must be contiguous")
-    elif out.readonly:
-        raise InvalidProblemError("out is read-only")
-    if out.nbytes:
-        if _on_cuda(out, library):
-            _cuda_copy(out.ptr, data.ctypes.data, out.nbytes, to_device=True, stream=stream)
+    if target is None:
+        target = empty(data.shape, kind, library=library)
+    elif target.dtype is not kind or target.shape != data.shape:
+        raise InvalidProblemError(f"out is {target.dtype} {target.shape}, the array is {kind} {data.shape}")
+    if target.nbytes:
+        if _on_cuda(target, library):
+            _cuda_copy(target.ptr, data.ctypes.data, target.nbytes, to_device=True, stream=stream)
         else:
-            _host_bytes(out.ptr, out.nbytes)[:] = data.reshape(-1).view(np.uint8)
-    return out
+            _host_bytes(target.ptr, target.nbytes)[:] = data.reshape(-1).view(np.uint8)
+    return target
 
 
 asarray = upload
@@ -112,11 +107,10 @@ def download(view: object, *, stream: object = None, library: Library | None = N
     return cells
 
 
-def clear(view: TensorRef, *, stream: object = None, library: Library | None = None) -> None:
-    """Set every byte of a contiguous tensor to 0, in stream order."""
+def clear(view: object, *, stream: object = None, library: Library | None = None) -> None:
+    """Set every byte of a contiguous tensor, or of what `tensor` views, to 0, in stream order."""
     stream_handle(stream)
-    if view.readonly or not view.is_dense:
-        raise InvalidProblemError("tensor is read-only" if view.readonly else "tensor must be contiguous")
+    view = _target(view, "tensor")
     if not view.nbytes:
         return
     if _on_cuda(view, library):
@@ -131,6 +125,8 @@ def workspace(plan: Plan, args: Args | None = None) -> TensorRef | None:
 
     With `args`, what a launch on these operands can use: more where it sums gradients over broadcast axes.
     """
+    if not isinstance(getattr(plan, "library", None), Library):
+        raise InvalidProblemError(f"plan is of type {type(plan).__name__}, must be a plan")
     size = plan.workspace_size if args is None else max(plan.workspace_size, plan.workspace_size_for(args))
     return empty(size, ElementKind.U8, library=plan.library) if size else None
 
@@ -138,7 +134,7 @@ def workspace(plan: Plan, args: Args | None = None) -> TensorRef | None:
 def synchronize(stream: object = None, *, library: Library | None = None) -> None:
     """Wait for the work enqueued on `stream`; the CPU library has always finished."""
     handle = _cuda_stream(stream)
-    if (library or default_library()).backend == "cuda":
+    if _library(library).backend == "cuda":
         _check(_runtime().cudaStreamSynchronize(handle), "cudaStreamSynchronize")
 
 
@@ -175,6 +171,13 @@ class _CudaBuffer:
                 self.ptr = 0
 
 
+def _as_array(obj: object) -> Array:
+    try:
+        return np.asarray(obj)
+    except Exception as error:  # whatever has an __array__ raises what it likes
+        raise InvalidProblemError(f"array cannot be one: {type(error).__name__}: {error}") from error
+
+
 def _as_storage(host: Array, kind: ElementKind) -> Array:
     """`host` converted to `kind`, contiguous, as the bytes lie in a tensor."""
     if kind.bits < 8:
@@ -189,8 +192,29 @@ def _as_storage(host: Array, kind: ElementKind) -> Array:
         raise InvalidProblemError(f"array of dtype {host.dtype} cannot become {kind}: {error}") from None
 
 
+def _target(obj: object, name: str) -> TensorRef:
+    """A view that whole bytes can be written to."""
+    view = tensor(obj, name)
+    if view.readonly:
+        raise InvalidProblemError(f"{name} is read-only")
+    if not view.is_dense:
+        raise UnsupportedError(f"{name} has strides {view.strides} for shape {view.shape}, must be contiguous")
+    if view.numel and not view.ptr:
+        raise InvalidProblemError(f"{name} is NULL")
+    check_reach(name, view)
+    return view
+
+
+def _library(library: object) -> Library:
+    if library is None:
+        return default_library()
+    if not isinstance(library, Library):
+        raise InvalidProblemError(f"library is {library!r}, must be a Library")
+    return library
+
+
 def _on_cuda(view: TensorRef, library: Library | None) -> bool:
-    return (view.device or (library or default_library()).backend) == "cuda"
+    return (view.device or _library(library).backend) == "cuda"
 
 
 def _host_bytes(ptr: int, nbytes: int) -> Array:

@@ -85,7 +85,7 @@ def check_view(operand: Operand, view: TensorRef, descriptor: Any, extents: tupl
     if view.device is not None and view.device != backend:
         raise InvalidProblemError(f"{name} is in {view.device} memory, the library is a {backend} library")
     if operand.output and view.readonly:
-        raise InvalidProblemError(f"{name} is read-only, but an output")
+        raise InvalidProblemError(f"{name} is read-only or a temporary copy, but an output")
     if not operand.strided and not view.is_dense:
         raise UnsupportedError(f"{name} has strides {view.strides} for shape {view.shape}, must be contiguous")
     if not view.numel:

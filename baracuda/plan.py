@@ -98,12 +98,13 @@ class KernelSku:
 
 
 class Plan(abc.ABC):
-    """Base. A subclass gives the class variables and overrides what its C functions do otherwise. Plans hold no memory
-    and may be shared between threads.
+    """Base. A subclass gives the class variables and overrides what its C functions do otherwise. Plans hold neither
+    memory nor streams: they may be shared between threads, a copy is the plan itself, and a pickled one is selected
+    anew where it arrives, on the same file or else on the library of the same backend.
     """
 
     __slots__ = (
-        "_guarantee", "_most_workspace", "_needs_workspace", "_problem", "_symbols", "descriptor", "library", "name",
+        "_guarantee", "_needs_workspace", "_problem", "_symbols", "descriptor", "library", "name", "preference",
         "workspace_size",
     )  # fmt: skip
 
@@ -119,6 +120,7 @@ class Plan(abc.ABC):
     aux_element: ClassVar[ElementKind | None] = None
 
     descriptor: Any
+    preference: PlanPreference
     library: Library
     name: str
     workspace_size: int
@@ -126,6 +128,7 @@ class Plan(abc.ABC):
     def __init__(self, descriptor: Any, preference: PlanPreference, library: Library) -> None:
         """Use `select`, which checks its arguments."""
         self.descriptor = descriptor
+        self.preference = preference
         self.library = library
         self.name = self._format("", "").rstrip("_")
         self._problem: tuple[Any, ...] | None = None
@@ -134,7 +137,6 @@ class Plan(abc.ABC):
             product(operand.name, (*operand.extents(descriptor), descriptor.element.itemsize))
         row = self._row()
         self.prepare(row)
-        self._most_workspace = preference.max_workspace_bytes
         needed, self._needs_workspace = self._choose_workspace(row, preference)
         self.workspace_size = needed
         self._guarantee = self._precision(row)
@@ -155,7 +157,7 @@ class Plan(abc.ABC):
         """
         with _naming(cls.__name__):
             stream_handle(stream)
-            if not isinstance(descriptor, cls.descriptor_type):
+            if type(descriptor) is not cls.descriptor_type:  # a gradient's derives from the forward op's
                 raise InvalidProblemError(
                     f"descriptor is of type {type(descriptor).__name__}, must be {cls.descriptor_type.__name__}"
                 )
@@ -169,7 +171,7 @@ class Plan(abc.ABC):
                 library = default_library() if backend is None else load(backend=backend)
             elif not isinstance(library, Library):
                 raise InvalidProblemError(f"library is {library!r}, must be a Library")
-            elif backend not in (None, library.backend):
+            elif backend is not None and not (isinstance(backend, str) and backend == library.backend):
                 raise InvalidProblemError(f"backend is {backend!r}, but the library is a {library.backend} library")
             return cls(valid, preference, library)
 
@@ -193,6 +195,15 @@ class Plan(abc.ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.descriptor} on {self.library.backend}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.descriptor, self.preference, self.library)
+
+    def __copy__(self: P) -> P:
+        return self
+
+    def __deepcopy__(self: P, _memo: object) -> P:
+        return self
+
     def can_implement(self, args: Args) -> None:
         """Raise what `run` would raise for these operands; no device work."""
         with _naming(self.name):
@@ -202,21 +213,19 @@ class Plan(abc.ABC):
             self.library.check(symbol_name(op, "can_implement"), status)
 
     def workspace_size_for(self, args: Args) -> int:
-        """Bytes of workspace that a launch on these operands can use: more than `workspace_size` where it sums
-        gradients over broadcast axes, which a plan learns from the operands alone. Never more than the preference's.
+        """Bytes of workspace that a launch on these operands takes. `workspace_size` is that of contiguous operands of
+        which none is broadcast: strides change it, and a gradient that is summed over broadcast axes.
         """
         with _naming(self.name):
             op, call = self._operand_call(args)
-            needed = self._workspace_needed(op, call)
-        return needed if needed <= self._most_workspace else 0
+            return self._workspace_needed(op, call)
 
     def run(self, stream: object, workspace: object, args: Args) -> None:
         """Enqueue the op. Arguments identical (`is`) with those of the last run of `args` are not checked again."""
         try:
             plan, seen_stream, seen_workspace, call, symbol, _ = args._bound
-        except AttributeError:
-            self._first_run(stream, workspace, args)
-            return
+        except AttributeError:  # the first run; over before anything can fail, so that no error has this for a context
+            plan = None
         if plan is self and seen_stream is stream and seen_workspace is workspace:
             if status := call():
                 self.library.check(symbol, status)
@@ -226,7 +235,7 @@ class Plan(abc.ABC):
     def bind(self, stream: object, workspace: object, args: Args) -> Callable[[], None]:
         """Check everything now; the result enqueues the op with one C call, also inside a graph capture.
 
-        It keeps the operands, the workspace and the stream alive.
+        It keeps the operands, the workspace and the stream alive, and cannot be pickled: they are of this process.
         """
         call, symbol, _ = self._prepare(stream, workspace, args)
         check = self.library.check
@@ -290,18 +299,21 @@ class Plan(abc.ABC):
 
     @classmethod
     def _readable_name(cls, descriptor: Any) -> str:
-        """Name for messages before the descriptor is known to be sound."""
-        return cls.op.format(I="", T="", U="", kind=cls._spelled(getattr(descriptor, "kind", None))).rstrip("_")
+        """Name for messages before the descriptor is known to be sound: "op" stands for what is no kind."""
+        enumerations = {field.name: field.metadata.get("enumeration") for field in dataclasses.fields(descriptor)}
+        kind = getattr(descriptor, "kind", None)
+        known = kind is not None and isinstance(kind, enumerations["kind"])
+        return cls.op.format(I="", T="", U="", kind=cls._spelled(kind) if known else "op").rstrip("_")
 
     @classmethod
-    def _spelled(cls, kind: Any) -> str:
-        name = getattr(kind, "name", "op")
-        return cls.spelling.get(kind, name.lower()) if isinstance(kind, enum.Enum) else name
+    def _spelled(cls, kind: enum.IntEnum) -> str:
+        return cls.spelling.get(kind, kind.name.lower())
 
     def _format(self, dtype: str, index: str) -> str:
         output = getattr(self.descriptor, "output_element", None)
-        kind = self._spelled(getattr(self.descriptor, "kind", None))
-        return self.op.format(T=dtype, I=index, U="" if output is None or not dtype else output.symbol, kind=kind)
+        kind = getattr(self.descriptor, "kind", None)
+        spelled = "" if kind is None else self._spelled(kind)
+        return self.op.format(T=dtype, I=index, U="" if output is None or not dtype else output.symbol, kind=spelled)
 
     def _row(self) -> Row:
         """The row of contiguous operands."""
@@ -437,28 +449,25 @@ class Plan(abc.ABC):
         return view
 
     def _workspace_arguments(self, view: TensorRef | None, op: str, call: tuple[Any, ...]) -> tuple[Any, int]:
-        """(pointer, bytes) for the C call: NULL and 0 where the plan uses none."""
+        """(pointer, bytes) for the C call: NULL and 0 where this launch uses none.
+
+        As in C, no bytes are no workspace, and some that are too few an error: a guarantee is never lost silently.
+        """
         got = 0 if view is None else view.nbytes
-        if got < self.workspace_size and (view is not None or self._needs_workspace):
-            raise self._too_small(self.workspace_size, got)
-        if view is None:
-            return self.library.ffi.NULL, 0
-        needed = self._workspace_needed(op, call)
-        if needed and got >= needed:
-            return view.pointer, got
-        if needed and self._needs_workspace:
-            raise self._too_small(needed, got)
-        return self.library.ffi.NULL, 0
+        needed = self._workspace_needed(op, call) if got or self._needs_workspace else 0
+        if needed > got:
+            raise WorkspaceTooSmallError(f"workspace has {got} bytes, needs {needed}", needed=needed, got=got)
+        return (self.library.ffi.NULL, 0) if view is None or not needed else (view.pointer, got)
 
     def _workspace_needed(self, op: str, call: tuple[Any, ...]) -> int:
-        """Bytes that the launch would take; 0 where none, or where they would change the algorithm chosen."""
+        """Bytes that the launch takes, which may depend on strides; 0 where none, or where they would change the
+        algorithm chosen, or where the preference allows fewer and the op can do without.
+        """
         row = ops()[op].row
         if not row.workspace or (row.deterministic == "workspace" and not self._needs_workspace):
             return 0
-        return int(self.library.function(op, "workspace_size")(*row.problem_arguments(call)))  # may depend on strides
-
-    def _too_small(self, needed: int, got: int) -> WorkspaceTooSmallError:
-        return WorkspaceTooSmallError(f"workspace has {got} bytes, needs {needed}", needed=needed, got=got)
+        needed = int(self.library.function(op, "workspace_size")(*row.problem_arguments(call)))
+        return needed if needed <= self.preference.max_workspace_bytes or self._needs_workspace else 0
 
 
 def arithmetic_of(element: ElementKind) -> tuple[MathPrecision, ElementKind]:

@@ -23,8 +23,8 @@ from baracuda.plan import Plan
 class RepeatDescriptor(Descriptor):
     """input_shape and repeats have one rank, 0 to 8; repeats are at least 1."""
 
-    input_shape: tuple[int, ...] = descriptor.shape()
-    repeats: tuple[int, ...] = descriptor.shape(low=1)
+    input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    repeats: tuple[int, ...] = descriptor.shape(low=1, high=INT32_MAX)
 
     @property
     def output_shape(self) -> tuple[int, ...]:

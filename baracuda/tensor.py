@@ -23,7 +23,7 @@ def contiguous_stride(shape: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides in elements: (4, 8) -> (8, 1), (2, 0, 3) -> (0, 3, 1)."""
     strides = []
     step = 1
-    for extent in reversed(shape):
+    for extent in reversed(as_integers("shape", shape, 0)):
         strides.append(step)
         step *= extent
     return tuple(reversed(strides))
@@ -74,8 +74,10 @@ class TensorRef:
         readonly: bool = False,
         owner: object = None,
     ) -> None:
-        if device not in _DEVICES:
+        if not isinstance(device, (str, type(None))) or device not in _DEVICES:
             raise InvalidProblemError(f"TensorRef: device is {device!r}, must be 'cpu', 'cuda' or None")
+        if not isinstance(readonly, (bool, np.bool_)):
+            raise InvalidProblemError(f"TensorRef: readonly is {readonly!r}, must be a bool")
         extents = as_integers("TensorRef: shape", shape, 0)
         steps = contiguous_stride(extents) if strides is None else as_integers("TensorRef: strides", strides)
         if len(steps) != len(extents):
@@ -166,7 +168,7 @@ def tensor(obj: object, name: str = "tensor") -> TensorRef:
     if isinstance(obj, TensorRef):
         return obj
     try:
-        if isinstance(obj, np.ndarray):
+        if isinstance(obj, (np.ndarray, np.generic)):
             return _from_numpy(obj, name)
         if hasattr(obj, "__dlpack_device__") and hasattr(obj, "__dlpack__"):
             return _from_dlpack(obj, name)
@@ -182,7 +184,12 @@ def tensor(obj: object, name: str = "tensor") -> TensorRef:
     )
 
 
-def _from_numpy(array: np.ndarray[Any, Any], name: str) -> TensorRef:
+def _from_numpy(obj: np.ndarray[Any, Any] | np.generic, name: str) -> TensorRef:
+    if isinstance(obj, np.ma.MaskedArray):
+        raise UnsupportedError(f"{name}: masked array")
+    array = np.asarray(obj)
+    if isinstance(obj, np.generic):
+        array.flags.writeable = False  # a copy of the scalar, where what is written is lost
     dtype = as_element(array.dtype, f"{name}: dtype")
     strides = _element_strides(array.strides, dtype.itemsize, name)
     return _canonical(array.ctypes.data, array.shape, dtype, strides, "cpu", not array.flags.writeable, array)
@@ -211,7 +218,7 @@ def _from_interface(interface: Any, obj: object, device: str, name: str) -> Tens
     shape = as_integers(f"{name}: shape", interface.get("shape"), 0)
     strides = interface.get("strides")
     steps = contiguous_stride(shape) if strides is None else _element_strides(strides, dtype.itemsize, name)
-    return _canonical(data[0] or 0, shape, dtype, steps, device, bool(data[1]), obj)
+    return _canonical(data[0] or 0, shape, dtype, steps, device, bool(data[1]), (obj, interface))
 
 
 def _element_strides(strides: object, itemsize: int, name: str) -> tuple[int, ...]:

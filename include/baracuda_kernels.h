@@ -622,6 +622,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_ldexp_f64_strided_can_implement(int
  *   in    b: T [numel]
  *   out   da: T [numel], may be NULL
  *   out   db: T [numel], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: mul da: b, db: a; div da: b, db: a b;
+ *   copysign da: a b, db: -; mod da: -, db: a b; remainder da: -, db: a b; all by the others.
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_mul_backward_f32_run(int64_t numel, const void* dy, const void* a, const void* b, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -748,6 +750,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_remainder_backward_f64_can_implemen
  *   in    b: T [shape]
  *   out   da: T [shape], may be NULL
  *   out   db: T [shape], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: mul da: b, db: a; div da: b, db: a b;
+ *   copysign da: a b, db: -; mod da: -, db: a b; remainder da: -, db: a b; all by the others.
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -3391,6 +3395,7 @@ BARACUDA_API int32_t baracuda_kernels_prelu_f64_strided_can_implement(int64_t nu
  *   in    weight: T [scalar_weight ? 1 : channel_extent]
  *   out   dx: T [numel], may be NULL
  *   out   dweight: T [scalar_weight ? 1 : channel_extent], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: dx: x weight, dweight: x.
  *   workspace parts of the sums dweight; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -3422,6 +3427,7 @@ BARACUDA_API size_t baracuda_kernels_prelu_backward_f64_workspace_size(int64_t n
  *   in    weight: T [shape]
  *   out   dx: T [shape], may be NULL
  *   out   dweight: T [shape], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: dx: x weight, dweight: x.
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -3690,6 +3696,8 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_param_f64_strided_can_impl
  *   out   da: T [numel], may be NULL
  *   out   db: T [numel], may be NULL
  *   out   dc: T [numel], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: fma da: b, db: a, dc: -; all by the
+ *   others.
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_clamp_backward_f32_run(int64_t numel, const void* dy, const void* a, const void* b, const void* c, void* da, void* db, void* dc, void* workspace, size_t workspace_bytes, void* stream);
@@ -3730,6 +3738,8 @@ BARACUDA_API int32_t baracuda_kernels_ternary_fma_backward_f64_can_implement(int
  *   out   da: T [shape], may be NULL
  *   out   db: T [shape], may be NULL
  *   out   dc: T [shape], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: fma da: b, db: a, dc: -; all by the
+ *   others.
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -3770,6 +3780,8 @@ BARACUDA_API size_t baracuda_kernels_ternary_fma_backward_f64_strided_workspace_
  *   out   da: T [numel], may be NULL
  *   out   db: T [numel], may be NULL
  *   out   dc: T [numel], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: addcmul da: -, db: c, dc: b; addcdiv
+ *   da: -, db: c, dc: b c.
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_addcmul_backward_f32_run(int64_t numel, const void* dy, const void* a, const void* b, const void* c, void* da, void* db, void* dc, float scale, void* workspace, size_t workspace_bytes, void* stream);
@@ -3810,6 +3822,8 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_backward_f64_can_implement
  *   out   da: T [shape], may be NULL
  *   out   db: T [shape], may be NULL
  *   out   dc: T [shape], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: addcmul da: -, db: c, dc: b; addcdiv
+ *   da: -, db: c, dc: b c.
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -3851,6 +3865,8 @@ BARACUDA_API size_t baracuda_kernels_ternary_addcdiv_backward_f64_strided_worksp
  *   out   da: T [numel], may be NULL
  *   out   db: T [numel], may be NULL
  *   out   dc: T [numel], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: addcmul da: -, db: c, dc: b; addcdiv
+ *   da: -, db: c, dc: b c.
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_addcmul_param_backward_f32_run(int64_t numel, const void* dy, const void* a, const void* b, const void* c, void* da, void* db, void* dc, double scale, void* workspace, size_t workspace_bytes, void* stream);
@@ -3891,6 +3907,8 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_param_backward_f64_can_imp
  *   out   da: T [shape], may be NULL
  *   out   db: T [shape], may be NULL
  *   out   dc: T [shape], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: addcmul da: -, db: c, dc: b; addcdiv
+ *   da: -, db: c, dc: b c.
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -5070,6 +5088,8 @@ BARACUDA_API int32_t baracuda_kernels_unary_step_f64_strided_can_implement(int64
  *   in    dy: T [numel]
  *   in    saved: T [numel]
  *   out   dx: T [numel]
+ *   An input but dy may be NULL where no wanted output reads it. These read: neg dx: -; sign dx: -; floor dx: -;
+ *   ceil dx: -; round dx: -; trunc dx: -; frac dx: -; step dx: -; all by the others.
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_neg_backward_f32_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -5624,6 +5644,8 @@ BARACUDA_API int32_t baracuda_kernels_unary_step_backward_f64_can_implement(int6
  *   in    dy: T [shape]
  *   in    saved: T [shape]
  *   out   dx: T [shape]
+ *   An input but dy may be NULL where no wanted output reads it. These read: neg dx: -; sign dx: -; floor dx: -;
+ *   ceil dx: -; round dx: -; trunc dx: -; frac dx: -; step dx: -; all by the others.
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_neg_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);

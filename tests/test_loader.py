@@ -3,7 +3,6 @@
 import logging
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
@@ -159,14 +158,46 @@ def test_abi_hash_mismatch(fresh, library):
         bk.load(library.path)
 
 
-def test_not_a_library(fresh, tmp_path):
-    text = tmp_path / "text.so"
-    text.write_text("no ELF")
-    with pytest.raises(bk.LibraryNotFoundError, match=r"text\.so: "):
-        bk.load(text)
-    other = shutil.which("true")
-    with pytest.raises(bk.LibraryNotFoundError):
-        bk.load(other)
+def foreign_library(folder):
+    """A shared library that is none of ours."""
+    path, source = folder / "foreign.so", folder / "foreign.c"
+    source.write_text("int foreign(void) { return 1; }\n")
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", path, source], check=True, env=environment)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("foreign.so", "is no baracuda library"), ("text.so", "invalid ELF header|file too short"),
+        ("none.so", "No such file"), ("", "is no path"), ("a\0b", "is no path"), (".", "cannot read|Is a directory"),
+    ],
+)  # fmt: skip
+def test_not_a_library(fresh, tmp_path, name, why):
+    (tmp_path / "text.so").write_text("no ELF, and not even near to being one" * 9)
+    foreign_library(tmp_path)
+    given = str(tmp_path / name) if name.strip("\0ab") else name
+    for path in (given, os.fsencode(given)):
+        with pytest.raises(bk.LibraryNotFoundError, match=why) as caught:
+            bk.load(path)
+        ((tried, reason),) = caught.value.tried
+        assert tried == given
+        assert f"{tried}: {reason}" in str(caught.value)
+        assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("path", [5, 1.5, object(), ["a.so"], True])
+def test_not_a_path(path):
+    with pytest.raises(bk.InvalidProblemError, match=r"path is .*, must be a path"):
+        bk.load(path)
+
+
+def test_a_function_that_the_file_lacks(library, tmp_path):
+    """Declared in the header, but not in the library."""
+    lacking = bk.Library(library.ffi, library.ffi.dlopen(str(foreign_library(tmp_path))), "old.so", library.build_info)
+    with pytest.raises(bk.UnsupportedError, match=r"old\.so has no symbol baracuda_kernels_alibi_f32_run"):
+        lacking.function("alibi_f32")
 
 
 def test_missing_bindings(fresh, library):
@@ -190,6 +221,28 @@ def test_command_line(library):
     assert "alibi" not in result.stdout
     assert "f32 f64 f16 bf16 x i32 i64" in result.stdout
     assert run_python(code.format("nonsense")).returncode == 1
+
+
+PROGRAMS = ["baracuda info", "baracuda ops", "baracuda ops --family elementwise", "baracuda --help", "baracuda.demo"]
+
+
+@pytest.mark.parametrize("arguments", PROGRAMS)
+def test_a_reader_that_leaves(library, arguments):
+    """`python -m baracuda ops | head -1`: no traceback, whether the pipe is closed early or from the start."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "BARACUDA_LIB": library.path}
+    command = [sys.executable, "-m", *arguments.split()]
+    for lines in (0, 1):
+        reader, writer = os.pipe()
+        with open(reader, "rb", 0) as pipe:
+            process = subprocess.Popen(command, env=environment, stdout=writer, stderr=subprocess.PIPE, text=True)
+            os.close(writer)
+            for _ in range(lines):
+                pipe.read(1)
+        error = process.communicate(timeout=120)[1]
+        assert error == ""
+        assert process.returncode in (0, 1)
+        assert lines or process.returncode == 1 or "--help" in arguments  # argparse forgives a failed write
 
 
 def test_a_named_library_serves_its_backend(library):

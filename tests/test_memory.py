@@ -71,7 +71,7 @@ def test_refused_uploads(library):
         bk.upload(np.zeros(3), out=fixed)
     with pytest.raises(bk.InvalidProblemError, match="read-only"):
         bk.clear(fixed)
-    with pytest.raises(bk.InvalidProblemError, match="contiguous"):
+    with pytest.raises(bk.UnsupportedError, match="contiguous"):
         bk.clear(strided)
     with pytest.raises(bk.UnsupportedError):
         bk.upload(np.zeros(3), bk.s4)
@@ -199,3 +199,42 @@ def test_cuda_failures_name_the_call(monkeypatch):
     cuda = bk.Library(None, None, "fake", {"backend": "cuda"})
     with pytest.raises(bk.InternalError, match=r"cudaMalloc of 12 bytes: 2"):
         bk.empty((3,), library=cuda)
+
+
+def test_arrays_of_others_as_targets(library):
+    """`clear` and `upload(out=)` take what `tensor` views."""
+    if library.backend == "cpu":
+        array = np.ones((3, 4), np.float32)
+        bk.clear(array)
+        assert not array.any()
+        assert bk.upload(np.arange(12).reshape(3, 4), out=array).ptr == array.ctypes.data
+        assert array.ravel().tolist() == list(range(12))
+        array.flags.writeable = False
+        with pytest.raises(bk.InvalidProblemError, match="tensor is read-only"):
+            bk.clear(array)
+        with pytest.raises(bk.UnsupportedError, match="contiguous"):
+            bk.clear(np.ones((3, 4), np.float32).T)
+
+
+@pytest.mark.parametrize("junk", [None, 5, "x", [1.0, 2.0], object()])
+def test_what_is_no_target(junk):
+    with pytest.raises(bk.InvalidProblemError, match=r"tensor is of type"):
+        bk.clear(junk)
+    if junk is not None:
+        with pytest.raises(bk.InvalidProblemError, match=r"out is of type"):
+            bk.upload(np.zeros(2, np.float32), out=junk)
+    for call in (bk.empty, bk.zeros):
+        if junk is not None:
+            with pytest.raises(bk.InvalidProblemError, match=r"library is .*, must be a Library"):
+                call((3,), library=junk)
+
+
+def test_targets_without_memory():
+    with pytest.raises(bk.InvalidProblemError, match="tensor is NULL"):
+        bk.clear(bk.TensorRef(0, (3,), bk.f32))
+    with pytest.raises(bk.InvalidProblemError, match="out is NULL"):
+        bk.upload(np.zeros(3, np.float32), out=bk.TensorRef(0, (3,), bk.f32))
+    short = np.zeros(2, np.float32)
+    view = bk.TensorRef(short.ctypes.data, (3,), bk.f32, length=2, device="cpu", owner=short)
+    with pytest.raises(bk.BufferTooSmallError):
+        bk.clear(view)

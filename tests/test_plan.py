@@ -186,7 +186,7 @@ def test_bad_extents(field, value):
 @pytest.mark.parametrize(
     ("field", "value", "error"),
     [
-        ("mode", 2, bk.UnsupportedError),
+        ("mode", 2, bk.InvalidProblemError),
         ("mode", "sum", bk.InvalidProblemError),
         ("mode", None, bk.InvalidProblemError),
         ("padding_idx", 1.0, bk.InvalidProblemError),

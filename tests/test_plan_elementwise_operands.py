@@ -170,13 +170,13 @@ def test_unwanted_gradients_are_null():
 def test_operands_that_no_gradient_reads_may_be_none():
     dy, a, b, c, out = apart(5)
     assert launch(plan_of("BinaryBackward", Binary.SUB, SHAPE), dy, da=out)[0] == "binary_sub_backward_f32"
-    for kind, unread in ((Ternary.FMA, "c"), (Ternary.ADDCMUL, "a"), (Ternary.ADDCDIV, "a")):
+    for kind, needed in ((Ternary.FMA, "a"), (Ternary.ADDCMUL, "c"), (Ternary.ADDCDIV, "c")):
         plan, given = plan_of("TernaryBackward", kind, SHAPE, 0.1), {"a": a, "b": b, "c": c, "db": out}
-        assert launch(plan, dy, **given)[1][unread] == given[unread].ptr
-        args = launch(plan, dy, **given | {unread: None})[1]
-        assert args[unread] == dy.ptr
-        assert args.get("scale", 0.1) == 0.1
-        needed = "b"
+        for unread in {"a", "b", "c"} - {needed}:
+            assert launch(plan, dy, **given)[1][unread] == given[unread].ptr
+            args = launch(plan, dy, **given | {unread: None})[1]
+            assert args[unread] == 0
+            assert args.get("scale", 0.1) == 0.1
         with pytest.raises(bk.InvalidProblemError, match=f"{needed} is None, but ternary_"):
             launch(plan, dy, **given | {needed: None})
     with pytest.raises(bk.InvalidProblemError, match="c is None"):
@@ -204,9 +204,11 @@ def test_workspace_of_sums():
     assert plan.workspace_size_for(summed) == 1000
     kind, args = library.calls[-1][1:]
     assert (kind, len(args), list(args[-1])) == ("workspace_size", 8, [0, 1])
-    for workspace, taken in ((None, 0), ((20 << 20, 999), 0), ((20 << 20, 1000), 1000)):
+    for workspace, taken in ((None, 0), ((20 << 20, 0), 0), ((20 << 20, 1000), 1000)):
         plan.run(None, workspace, summed)
         assert library.calls[-1][2][-2] == taken
+    with pytest.raises(bk.WorkspaceTooSmallError):
+        plan.run(None, (20 << 20, 999), summed)
     plan.run(None, (20 << 20, 1000), whole)
     assert library.calls[-1][2][-2] == 0
     capped = bk.BinaryBackwardPlan.select(

@@ -1,9 +1,30 @@
 """What a plan checks about its operands, and what it hands to C."""
 
+import dataclasses
+import gc
+
+import numpy as np
 import pytest
 
 import baracuda as bk
-from fakes import LERP, FakeLibrary, addresses, backward_args, bag_args, bag_descriptor, lerp_plan, raw
+from baracuda import _dlpack
+from baracuda._optable import ops
+from fakes import (
+    LERP,
+    PLANS,
+    FakeLibrary,
+    addresses,
+    backward_args,
+    bag_args,
+    bag_descriptor,
+    example_args,
+    example_descriptor,
+    example_plan,
+    launch,
+    lerp_plan,
+    plan_of,
+    raw,
+)
 
 BAD_OPERANDS = [
     ("weight", raw((10, 5)), bk.InvalidProblemError,
@@ -160,3 +181,158 @@ def test_optional_operands_are_null():
     op, _, args = library.calls[-1]
     assert op == "alibi_backward_bf16"
     assert addresses(library, args[4:7]) == [1 << 20, 0, 8 << 20]
+
+
+# --- what is written must not be lost ---------------------------------------------------------------------------------
+
+
+def outputs():
+    """(plan, its output operand) for every output of every plan."""
+    return [(name, operand) for name in PLANS for operand in getattr(bk, f"{name}Plan").operands if operand.output]
+
+
+class CopiedByDlpack:
+    """Exports a copy of itself, and says so: flag 2 of a DLPack tensor."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **options):
+        capsule = self.array.copy().__dlpack__(max_version=(1, 0))
+        pointer = _dlpack._get_pointer(capsule, b"dltensor_versioned")
+        _dlpack.ctypes.cast(pointer, _dlpack.ctypes.POINTER(_dlpack._Versioned)).contents.flags |= 2
+        return capsule
+
+
+@pytest.mark.parametrize(("name", "operand"), outputs(), ids=lambda value: getattr(value, "name", value))
+def test_read_only_and_temporary_outputs(name, operand):
+    plan = example_plan(name, FakeLibrary("cpu"))
+    wanted = getattr(example_args(name), operand.name)
+    if wanted.dtype.bits < 8:
+        return
+    array = np.zeros(wanted.shape, wanted.dtype.numpy_dtype)
+    fixed = array.copy()
+    fixed.flags.writeable = False
+    tries = [fixed, np.broadcast_to(array, array.shape)]
+    if wanted.dtype is not bk.bf16:
+        tries.append(CopiedByDlpack(array))
+    for output in tries:
+        with pytest.raises(bk.InvalidProblemError, match=f"{operand.name} is read-only or a temporary copy"):
+            plan.run(None, None, example_args(name, **{operand.name: output}))
+    assert all(kind != "run" for _, kind, _ in plan.library.calls)
+
+
+def test_numpy_scalars():
+    """As inputs they are values, kept alive; an output would be a copy that nobody sees."""
+    one, zero = np.float32(1), np.float32(0)
+    view = bk.tensor(one)
+    assert (view.shape, view.dtype, view.readonly, view.device) == ((), bk.f32, True, "cpu")
+    assert view.owner.ctypes.data == view.ptr
+    library = FakeLibrary("cpu")
+    plan = bk.UnaryPlan.select(None, bk.UnaryDescriptor(bk.UnaryKind.NEG, (), element=bk.f32), library=library)
+    plan.run(None, None, bk.UnaryArgs(one, np.zeros((), np.float32)))
+    for scalar in (zero, np.zeros(3, np.float32)[0]):
+        with pytest.raises(bk.InvalidProblemError, match="y is read-only or a temporary copy, but an output"):
+            plan.run(None, None, bk.UnaryArgs(one, scalar))
+    with pytest.raises(bk.InvalidProblemError, match="workspace is read-only"):
+        plan.run(None, np.uint8(0), bk.UnaryArgs(one, np.zeros((), np.float32)))
+
+
+def test_masked_arrays_are_no_arrays():
+    """Their mask would be lost."""
+    with pytest.raises(bk.UnsupportedError, match="masked array"):
+        bk.tensor(np.ma.masked_array([1.0, 2.0], [True, False]))
+
+
+def test_an_interface_that_makes_a_temporary_is_kept_alive():
+    class Temporary:
+        @property
+        def __array_interface__(self):
+            array = np.arange(4, dtype=np.float32)
+            return array.__array_interface__ | {"held": array}
+
+    view = bk.tensor(Temporary())
+    gc.collect()
+    assert bk.download(view, library=FakeLibrary("cpu")).tolist() == [0, 1, 2, 3]
+
+
+# --- large axes -------------------------------------------------------------------------------------------------------
+
+LONG = 2**31 + 5
+
+
+@pytest.mark.parametrize("shape", [(LONG,), (2, LONG), (LONG, 1)])
+def test_axes_of_more_than_31_bits(shape):
+    """C takes contiguous operands by their number, and strided ones axis by axis in 32 bits."""
+    plan = plan_of("Binary", bk.BinaryKind.ADD, shape)
+    numel = LONG * shape[0] if shape[0] == 2 else LONG
+    a, b, y = (raw(shape, address=(k + 1) << 36) for k in range(3))
+    op, given = launch(plan, a, b, y)
+    assert (op, given["numel"]) == ("binary_add_f32", numel)
+    strided = raw(shape, address=1 << 36, strides=[2 * s for s in a.strides])
+    for view in (strided, raw((1,) * len(shape), address=1 << 36)):
+        with pytest.raises(bk.UnsupportedError, match="axes of more than 2147483647 elements are served only where"):
+            launch(plan, view, b, y)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("Fill", (LONG, 1.0)), ("Affine", (LONG, 2.0)), ("Cast", ((LONG,), bk.f16)), ("Where", ((LONG,),)),
+        ("Unary", (bk.UnaryKind.NEG, (LONG,))), ("PRelu", ((LONG,), -1)), ("PRelu", ((3, LONG), 0)),
+        ("BinaryBackward", (bk.BinaryKind.ADD, (LONG,))), ("Ternary", (bk.TernaryKind.FMA, (LONG,))),
+    ],
+)  # fmt: skip
+def test_long_problems_pass_the_library(library, name, fields):
+    """can_implement of C agrees; nothing is read."""
+    plan = plan_of(name, *fields, library=library)
+    views = {
+        operand.name: raw(operand.extents(plan.descriptor), operand.dtypes(plan.descriptor)[0], (k + 1) << 40)
+        for k, operand in enumerate(plan.operands)
+    }
+    plan.can_implement(plan.args_type(**views))
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "text"),
+    [
+        ("PRelu", ((LONG,), 0), "at most 2147483647 channels"), ("Repeat", ((LONG,), (1,)), "input_shape"),
+        ("GatedActivation", (bk.GatedActivationKind.GLU, (LONG + 1,), 0), "input_shape"),
+        ("SegmentSum", (LONG, 4, 4), "num_inputs"), ("Unary", (bk.UnaryKind.NEG, (2**63,)), "shape"),
+        ("Unary", (bk.UnaryKind.NEG, (2**62, 4)), "below 2\\^63"), ("Fill", (2**63, 1.0), "shape"),
+    ],
+)  # fmt: skip
+def test_axes_that_c_has_no_room_for(name, fields, text):
+    with pytest.raises(bk.InvalidProblemError, match=text):
+        plan_of(name, *fields)
+
+
+# --- documentation ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_args_say_what_is_added_to(name):
+    """Outputs are overwritten; one that C reads first is named in the help of its Args."""
+    plan = getattr(bk, f"{name}Plan")
+    added = {
+        param.name for op in ops().values() if op.row.pattern == plan.op.replace("{kind}", "{F}")
+        for param in op.row.params if param.direction == "inout"
+    }  # fmt: skip
+    for operand in added:
+        assert f"{operand} is added to" in plan.args_type.__doc__
+    assert ("added to" in (plan.args_type.__doc__ or "")) == bool(added)
+
+
+def test_f32_strict_is_named():
+    for name in ("Unary", "SegmentSum", "Alibi"):
+        descriptor = dataclasses.replace(example_descriptor(name), element=bk.f32_strict)
+        with pytest.raises(bk.UnsupportedError, match=r"element is f32_strict, must be one of .*f32"):
+            getattr(bk, f"{name}Plan").select(None, descriptor, library=FakeLibrary())
+    with pytest.raises(bk.UnsupportedError, match="output_element is f32_strict, must be one of"):
+        plan_of("Cast", (3,), bk.f32_strict)
+    with pytest.raises(bk.InvalidProblemError, match="x has dtype f32_strict, expected f32"):
+        launch(plan_of("Unary", bk.UnaryKind.NEG, (3,)), raw((3,), bk.f32_strict), raw((3,), address=2 << 20))
+    assert bk.f32_strict.token == "f32"

@@ -3,7 +3,19 @@
 import pytest
 
 import baracuda as bk
-from fakes import LERP, FakeLibrary, addresses, backward_args, backward_plan, lerp_plan, raw
+from baracuda._optable import ops
+from fakes import (
+    LERP,
+    PLANS,
+    FakeLibrary,
+    addresses,
+    backward_args,
+    backward_plan,
+    example_args,
+    example_plan,
+    lerp_plan,
+    raw,
+)
 
 
 @pytest.mark.parametrize("element", [bk.f32, bk.f64])
@@ -81,14 +93,15 @@ def test_workspace_for_speed_may_be_left_out():
 
 
 def test_workspace_that_depends_on_strides():
-    """repeat_backward is asked with contiguous strides; a launch that would like more does without."""
+    """repeat_backward is asked with contiguous strides; a launch may take more, and says so."""
     library = FakeLibrary(size=1000)
     descriptor = bk.RepeatBackwardDescriptor((3, 4), (2, 2), element=bk.f32)
     plan = bk.RepeatBackwardPlan.select(None, descriptor, library=library)
     args = bk.RepeatBackwardArgs(raw((6, 8), strides=(16, 2)), raw((3, 4), address=8 << 20))
     library.size = 2000
-    plan.run(None, (9 << 20, 1000), args)
-    assert library.calls[-1][2][-2] == 0
+    assert plan.workspace_size_for(args) == 2000
+    with pytest.raises(bk.WorkspaceTooSmallError, match="workspace has 1000 bytes, needs 2000"):
+        plan.run(None, (9 << 20, 1000), args)
     plan.run(None, (9 << 20, 2000), args)
     assert library.calls[-1][2][-2] == 2000
 
@@ -124,3 +137,53 @@ def test_sku():
     assert hash(sku) == hash(backward_plan(FakeLibrary("cuda"), bk.f16).sku)
     assert backward_plan(FakeLibrary("cpu")).sku.arch is None
     assert lerp_plan((3,)).sku.op == LERP
+
+
+def summed_args(name):
+    """Arguments whose gradients are sums along the first axis, where the plan has such gradients."""
+    plain, operands = example_args(name), getattr(bk, f"{name}Plan").operands
+    views = {operand.name: getattr(plain, operand.name) for operand in operands if operand.output and operand.broadcast}
+    ones = {n: raw((1, *view.shape[1:]), view.dtype, view.ptr) for n, view in views.items()}
+    return example_args(name, **ones)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("name", PLANS)
+def test_a_workspace_that_is_too_short_is_an_error(name, deterministic):
+    """For every plan that takes one, contiguous or summed, whatever it would do without."""
+    plan = example_plan(name, preference=bk.PlanPreference(deterministic=deterministic))
+    takes = 0
+    for args in (example_args(name), summed_args(name)):
+        needed = plan.workspace_size_for(args)
+        assert needed in (0, 1000)
+        takes += needed
+        launches = len(plan.library.calls)
+        for got in (1, 8, 999) if needed else ():
+            for call in (plan.run, plan.bind):
+                with pytest.raises(bk.WorkspaceTooSmallError, match=f"workspace has {got} bytes, needs 1000") as caught:
+                    call(None, (1 << 30, got), args)
+                assert (caught.value.needed, caught.value.got, caught.value.status) == (1000, got, 4)
+        assert all(kind != "run" for _, kind, _ in plan.library.calls[launches:])
+        plan.run(None, (1 << 30, needed or 8), args)
+        assert plan.library.calls[-1][2][-2] == needed
+    row = ops()[plan.library.calls[-1][0]].row
+    assert bool(takes) == bool(row.workspace and (row.deterministic == "yes" or deterministic))
+
+
+def test_a_short_workspace_on_the_library(library):
+    """db of ADD is a sum over 4096 rows: 8 bytes are what C refuses as well, with the number that Python gives."""
+    descriptor = bk.BinaryBackwardDescriptor(bk.BinaryKind.ADD, (4096, 8), element=bk.f32)
+    plan = bk.BinaryBackwardPlan.select(None, descriptor)
+    dy, db = bk.zeros((4096, 8)), bk.zeros((1, 8))
+    args = bk.BinaryBackwardArgs(dy, db=db)
+    with pytest.raises(bk.WorkspaceTooSmallError) as caught:
+        plan.run(None, bk.empty((8,), bk.u8), args)
+    assert (caught.value.needed, caught.value.got) == (plan.workspace_size_for(args), 8)
+    op, call = plan._operand_call(args)
+    scratch, null = bk.empty((8,), bk.u8), library.ffi.NULL
+    assert library.function(op)(*call, scratch.pointer, 8, null) == 4
+    assert f">= {caught.value.needed}" in library.last_error()
+    plan.run(None, bk.workspace(plan, args), args)
+    assert plan.workspace_size_for(bk.BinaryBackwardArgs(dy, da=bk.zeros((4096, 8)))) == 0
+    plan.run(None, bk.empty((8,), bk.u8), bk.BinaryBackwardArgs(dy, da=bk.zeros((4096, 8))))  # none is taken
+    plan.run(None, bk.empty((0,), bk.u8), args)  # no bytes are no workspace

@@ -16,6 +16,9 @@ params         one a line: a scalar `i64 numel`, a host array `host i32 shape[ra
                `in|out|out?|inout dtype name[extents]`; `out?` may be NULL.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
+reads          which inputs each output depends on, for functions of which not every output needs all, one a line:
+               `mul  da: b, db: a`; a row without F says it of itself. An input that no wanted output reads may be
+               NULL; the first one, which needs not be listed, never
 workspace      present where `_workspace_size` exists: what the workspace is for
 can_implement  names of its parameters, where they are not all of `params`
 deterministic  yes, no, or "workspace" (only with one)
@@ -45,7 +48,8 @@ INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
 DIRECTIONS = {"in", "out", "out?", "inout"}
 SLOTS = ("T", "U", "I")
 KEYS = {
-    "F", "template", "include", "units", "params", "workspace", "can_implement", "deterministic", "in_place", "doc", "like",
+    "F", "template", "include", "units", "params", "reads", "workspace", "can_implement", "deterministic", "in_place", "doc",
+    "like",
 }  # fmt: skip
 OWN = ("workspace", "can_implement", "like")  # keys that a row does not take from another
 
@@ -110,6 +114,7 @@ class Row:
     slots: dict[str, tuple[str, ...]]
     params: tuple[Param, ...]
     check_params: tuple[Param, ...]
+    reads: dict[str, dict[str, tuple[str, ...]]]  # function ("" without F) -> output -> inputs but the first
     workspace: str
     deterministic: str
     in_place: bool
@@ -127,6 +132,25 @@ class Row:
     @property
     def pointers(self) -> tuple[Param, ...]:
         return tuple(p for p in self.params if p.is_pointer)
+
+    @property
+    def first_input(self) -> Param:
+        return next(p for p in self.pointers if not p.is_output)
+
+    def needed(self, slots: dict[str, str]) -> dict[Param, tuple[Param, ...] | None]:
+        """Pointers that may not be NULL: None, or only where one of these outputs is not."""
+        reads = self.reads.get(slots.get("F", ""))
+        outputs = tuple(p for p in self.pointers if p.is_output)
+        needed = {}
+        for p in filter(lambda p: p.is_required, self.pointers):
+            readers = None
+            if reads is not None and not p.is_output and p != self.first_input:
+                readers = tuple(out for out in outputs if p.name in reads[out.name])
+            if readers is None or any(out.is_required for out in readers):
+                needed[p] = None
+            elif readers:
+                needed[p] = readers
+        return needed
 
     def instances(self):
         """Yield (op name, slots) for every choice of function and dtypes; slots has the function under "F"."""
@@ -196,6 +220,23 @@ def parse_functions(text: str) -> tuple[dict[str, str], dict[str, str]]:
     return functions, headers
 
 
+def parse_reads(text: str, functions: dict[str, str], params: tuple[Param, ...]) -> dict[str, dict[str, tuple]]:
+    inputs = {p.name for p in params if p.is_pointer and not p.is_output}
+    outputs = {p.name for p in params if p.is_output}
+    reads = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        function, _, rest = line.partition(" ") if functions else ("", "", line)
+        if functions and function not in functions:
+            raise TableError(f"reads: {function!r} is no function of the row")
+        pairs = [entry.partition(":") for entry in rest.split(",")]
+        reads[function] = {output.strip(): tuple(read.split()) for output, _, read in pairs}
+        if set(reads[function]) != outputs:
+            raise TableError(f"reads: {line!r} must name every output once: {' '.join(sorted(outputs))}")
+        if unknown := {name for read in reads[function].values() for name in read} - inputs:
+            raise TableError(f"reads: {sorted(unknown)[0]!r} is no input")
+    return reads
+
+
 def parse_row(path: pathlib.Path, name: str, section) -> Row:
     slots = {key: tuple(section[key].split()) for key in section if key in SLOTS}
     unknown = set(section) - KEYS - set(slots)
@@ -222,7 +263,8 @@ def parse_row(path: pathlib.Path, name: str, section) -> Row:
     return Row(
         family=path.parent.name, table=path.stem, name=name, template=section["template"],
         includes=tuple(section["include"].split()), functions=functions, headers=headers, by_width="units" in section, slots=slots,
-        params=params, check_params=tuple(by_name[n] for n in chosen) or params, workspace=section.get("workspace", ""),
+        params=params, check_params=tuple(by_name[n] for n in chosen) or params,
+        reads=parse_reads(section.get("reads", ""), functions, params), workspace=section.get("workspace", ""),
         deterministic=section["deterministic"], in_place=section.get("in_place", "yes") != "no",
         doc=" ".join(section["doc"].split()),
     )  # fmt: skip

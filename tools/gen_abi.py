@@ -57,11 +57,28 @@ def describe(row: Row) -> list[str]:
         if p.direction:
             nullable = ", may be NULL" if p.direction.endswith("?") else ""
             lines.append(f"  {p.direction.rstrip('?'):5s} {p.name}: {p.dtype} [{p.shape}]{nullable}")
+    lines += describe_reads(row)
     if row.workspace:
         lines.append(f"  workspace {row.workspace}")
     guarantee = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace only"}
     lines.append(f"  {guarantee[row.deterministic]}")
     return lines
+
+
+def describe_reads(row: Row) -> list[str]:
+    """Which inputs may be NULL beside which outputs."""
+    each = [
+        " ".join(filter(None, [function, ", ".join(f"{out}: {' '.join(ins) or '-'}" for out, ins in reads.items())]))
+        for function, reads in row.reads.items()
+    ]
+    if not each:
+        return []
+    others = "" if len(each) == max(1, len(row.functions)) else "; all by the others"
+    text = (
+        f"An input but {row.first_input.name} may be NULL where no wanted output reads it. These read: "
+        f"{'; '.join(each)}{others}."
+    )
+    return textwrap.wrap(text, 112, initial_indent="  ", subsequent_indent="  ")
 
 
 def header_text(rows: list[Row]) -> str:
@@ -149,6 +166,17 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
             f"BK_EXPORT size_t {size}({size_params}) {{\n    {make(problem)}\n    {ns}::Operands operands;\n"
             f'    return bk::workspace_size("{op}", op, {ns}::check(op, operands));\n}}'
         )
+    # Where no wanted output reads an input, NULL is allowed; the first input, of the same extents, stands in for it.
+    needed, fields = row.needed(slots), {p.name for p in problem}
+    place = {p: k for k, p in enumerate(pointers)}
+    readers = stand_ins = ""
+    for p in pointers:
+        if not p.is_required or needed.get(p, ()) is None:
+            continue
+        mask = " | ".join(f"1u << {place[out]}" for out in needed.get(p, ())) or "0"
+        readers += f" operands[{place[p]}].readers = {mask};"
+        stride = f", op.stride_{p.name} = op.stride_{row.first_input.name}" if f"stride_{p.name}" in fields else ""
+        stand_ins += f"    if ({p.name} == nullptr) {p.name} = {row.first_input.name}{stride};\n"
     cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in pointers]
     in_place = str(row.in_place).lower()
     given = " ".join(f"operands[{k}].pointer = {p.name};" for k, p in enumerate(pointers))
@@ -158,9 +186,10 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
         f"    {ns}::Operands operands;\n"
         f"    bk::Status status = {ns}::check(op, operands);\n"
         f'    if (status != bk::Status::kOk || op.work() == bk::Work::kNone) return bk::leave("{op}", status);\n'
-        f"    {given}\n"
+        f"    {given}{readers}\n"
         f"    status = bk::require_pointers(operands, operands + {len(pointers)}, op.work(), {in_place});\n"
         f"    const bk::Launch launch{{workspace, workspace_bytes, stream}};\n"
+        f"{stand_ins}"
         f"    if (status == bk::Status::kOk) status = (op.*{ns}::kRun)({', '.join([*cast, 'launch'])});\n"
         f'    return bk::leave("{op}", status);\n}}'
     )
@@ -212,7 +241,7 @@ def oplist_text(rows: list[Row]) -> str:
         params = tuple(" ".join(filter(None, (p.direction, p.dtype, p.name))) for p in row.params)
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
         about = (row.workspace, row.deterministic, row.doc)
-        fields = (row.name, row.family, row.functions, row.slots, params, check, *about)
+        fields = (row.name, row.family, row.functions, row.slots, params, check, row.reads, *about)
         lines += ["    (", *(f"        {field!r}," for field in fields), "    ),"]
     return "\n".join(lines) + "\n)\n"
 

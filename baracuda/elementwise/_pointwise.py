@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from baracuda._optable import Param, Row
-from baracuda._scalars import as_integer, as_real
+from baracuda._optable import Param, Row, ops
+from baracuda._scalars import INT32_MAX, as_integer, as_real
 from baracuda.descriptor import product
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -45,7 +45,7 @@ def gradient(name: str, *may_be: str) -> Operand:
 class PointwisePlan(Plan):
     """A plan whose operands have the shape `descriptor.shape`, or broadcast to it."""
 
-    __slots__ = ("_pointers", "parameters")
+    __slots__ = ("_op", "_pointers", "parameters")
 
     elsewhere: ClassVar[Mapping[IntEnum, str]] = {}  # kinds that another plan serves, and its name
 
@@ -68,11 +68,12 @@ class PointwisePlan(Plan):
     def structure(self, strides: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
         """C arguments, by name, that describe the operands, but for their strides."""
         shape = self.descriptor.shape
-        return {"numel": product("shape", shape), "rank": len(shape), "shape": self.int32_array(shape)}
+        return {"numel": product("shape", shape), "rank": len(shape)}
 
     # --- what follows -----------------------------------------------------------------------------------------------
 
     def prepare(self, row: Row) -> None:
+        self._op = ops()[self._format(self.descriptor.element.symbol, "")]
         self._pointers = tuple(param for param in row.params if param.is_pointer)
         wanted = _parameters_of(row)
         self.parameters = self.choose_parameters(wanted)
@@ -88,8 +89,9 @@ class PointwisePlan(Plan):
     def check(self, views: Views) -> None:
         """What C reads is there, what it writes is wanted."""
         names = {pointer: self.operand_of(pointer.name, views) for pointer in self._pointers}
+        unread = self._unread(names, views)
         for pointer, name in names.items():
-            if views[name] is None and not pointer.direction.endswith("?"):
+            if views[name] is None and not pointer.direction.endswith("?") and pointer.name not in unread:
                 raise InvalidProblemError(f"{name} is None, but {self.name} needs it")
         gradients = [name for pointer, name in names.items() if pointer.direction == "out?"]
         if gradients and all([views[name] is None for name in gradients]):
@@ -97,6 +99,15 @@ class PointwisePlan(Plan):
         for operand in self.operands:
             if operand.output and views[operand.name] is not None and operand.name not in names.values():
                 raise InvalidProblemError(f"{operand.name} is given, but {self.name} has no such gradient")
+
+    def _unread(self, names: Mapping[Param, str], views: Views) -> set[str]:
+        """The pointers that no wanted output reads, by the op table."""
+        reads = self._op.row.reads.get(self._op.function)
+        if reads is None:
+            return set()
+        inputs = [pointer.name for pointer in self._pointers if pointer.name not in reads]
+        wanted = [pointer.name for pointer, name in names.items() if pointer.name in reads and views[name] is not None]
+        return set(inputs[1:]).difference(*[reads[output] for output in wanted])  # the first one stands in for them
 
     def may_coincide(self, output: str, other: str, views: Views) -> bool:
         if not super().may_coincide(output, other, views):
@@ -117,7 +128,19 @@ class PointwisePlan(Plan):
             return self.library.ffi.NULL if view is None else view.pointer
         if param.name in values:
             return values[param.name]
+        if param.name == "shape":
+            return self._axes()
         return self.int64_array(strides[self.operand_of(param.name.removeprefix("stride_"), views)])
+
+    def _axes(self) -> Any:
+        """C's `shape`, whose extents have 32 bits; contiguous operands are described by their number of elements."""
+        shape = self.descriptor.shape
+        if any([extent > INT32_MAX for extent in shape]):
+            raise UnsupportedError(
+                f"shape is {shape}; axes of more than {INT32_MAX} elements are served only where all operands are "
+                f"contiguous and none is broadcast"
+            )
+        return self.int32_array(shape)
 
     def _row(self) -> Row:
         kind = getattr(self.descriptor, "kind", None)

@@ -68,7 +68,9 @@ class BinaryArgs(Args):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class BinaryBackwardArgs(Args):
-    """ADD and SUB need neither a nor b; LDEXP needs b (i32) and has no gradient for it."""
+    """Only what the wanted gradients read is needed: b for da of MUL, neither for ADD and SUB. The header says what
+    that is. LDEXP needs b (i32) and has no gradient for it.
+    """
 
     dy: Viewable
     a: Viewable | None = None

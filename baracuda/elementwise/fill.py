@@ -10,7 +10,7 @@ import numpy as np
 
 from baracuda import descriptor
 from baracuda._optable import Param
-from baracuda._scalars import as_integer, as_real
+from baracuda._scalars import as_integer, as_real, is_integer, shown
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind, float_bits
 from baracuda.elementwise._pointwise import PointwisePlan, result
@@ -39,9 +39,9 @@ class FillDescriptor(Descriptor):
 
 def _value(value: object, element: ElementKind) -> float | int:
     if element is ElementKind.BOOL:
-        if not isinstance(value, (bool, np.bool_, int, np.integer)) or value not in (0, 1):
-            raise InvalidProblemError(f"value is {value!r}, must be a bool, 0 or 1")
-        return int(value)
+        if not (isinstance(value, (bool, np.bool_)) or is_integer(value)) or value not in (0, 1):
+            raise InvalidProblemError(f"value is {shown(value)}, must be a bool, 0 or 1")
+        return int(value)  # type: ignore[call-overload]
     bounds = element.integer_range
     return as_integer("value", value, *bounds) if bounds else as_real("value", value)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import as_integer
+from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, product
 from baracuda.elementwise._pointwise import PointwisePlan
 from baracuda.errors import InvalidProblemError
@@ -24,7 +24,7 @@ class GatedActivationDescriptor(Descriptor):
     """input_shape is that of x, of rank 1 to 8 and even along split_dim."""
 
     kind: GatedActivationKind = descriptor.choice(GatedActivationKind)
-    input_shape: tuple[int, ...] = descriptor.shape()
+    input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     split_dim: int = descriptor.checked(as_integer)
 
     @property

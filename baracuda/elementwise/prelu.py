@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from baracuda import descriptor
 from baracuda._optable import Row
-from baracuda._scalars import as_integer
+from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.elementwise._pointwise import PointwisePlan, result, source
 from baracuda.errors import InvalidProblemError
@@ -39,6 +39,8 @@ class PReluDescriptor(Descriptor):
             raise InvalidProblemError(
                 f"channel_axis is {valid.channel_axis}, must be an axis of shape {valid.shape}, or negative"
             )
+        if max(valid.weight_shape) > INT32_MAX:
+            raise InvalidProblemError(f"shape is {valid.shape}, must have at most {INT32_MAX} channels")
         return valid
 
 
@@ -55,9 +57,11 @@ class PReluArgs(Args):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class PReluBackwardArgs(Args):
+    """dweight alone does not need weight."""
+
     dy: Viewable
     x: Viewable
-    weight: Viewable
+    weight: Viewable | None
     dx: Viewable | None = None
     dweight: Viewable | None = None
 
@@ -105,7 +109,7 @@ class PReluBackwardPlan(PReluPlan):
     operands = (
         source("dy"),
         source("x"),
-        _WEIGHT,
+        dataclasses.replace(_WEIGHT, optional=True),
         Operand("dx", "shape", strided=True, output=True, optional=True, may_be=("dy", "x")),
         Operand("dweight", "weight_shape", strided=True, output=True, optional=True),
     )

@@ -16,11 +16,9 @@ from baracuda._optable import Param
 from baracuda.descriptor import Descriptor
 from baracuda.elementwise._pointwise import PointwisePlan, gradient, result, source
 from baracuda.kinds import OpCategory, TernaryKind
-from baracuda.operands import Args, Viewable, Views
+from baracuda.operands import Args, Viewable
 
 _SPELLING = {TernaryKind.ADDCMUL: "addcmul_param", TernaryKind.ADDCDIV: "addcdiv_param"}  # where scale is f64
-# Operands whose values no gradient depends on.
-_UNREAD = {TernaryKind.FMA: "c", TernaryKind.ADDCMUL: "a", TernaryKind.ADDCDIV: "a"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +44,7 @@ class TernaryArgs(Args):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class TernaryBackwardArgs(Args):
-    """c is not needed for FMA, a not for ADDCMUL and ADDCDIV."""
+    """Only what the wanted gradients read is needed: b for da of FMA. The header says what that is."""
 
     dy: Viewable
     a: Viewable | None = None
@@ -81,7 +79,3 @@ class TernaryBackwardPlan(TernaryPlan):
         gradient("da", "dy", "a", "b", "c"), gradient("db", "dy", "a", "b", "c"), gradient("dc", "dy", "a", "b", "c"),
     )  # fmt: skip
     elsewhere: ClassVar[Any] = {TernaryKind.WHERE: "WhereBackwardPlan"}
-
-    def operand_of(self, pointer: str, views: Views) -> str:
-        unread = pointer == _UNREAD.get(self.kind) and views[pointer] is None
-        return "dy" if unread else pointer

@@ -24,17 +24,6 @@ _ELSEWHERE = {
     UnaryKind.CAST: "CastPlan", UnaryKind.AFFINE: "AffinePlan",
 }  # fmt: skip
 
-# Backward ops that read the forward output y; the others read x.
-SAVES_OUTPUT = frozenset({
-    UnaryKind.SQRT, UnaryKind.RSQRT, UnaryKind.CBRT, UnaryKind.EXP, UnaryKind.EXP2, UnaryKind.EXPM1, UnaryKind.TANH,
-    UnaryKind.SIGMOID, UnaryKind.ERFINV,
-})  # fmt: skip
-# Backward ops that look at neither.
-SAVES_NOTHING = frozenset({
-    UnaryKind.NEG, UnaryKind.SIGN, UnaryKind.FLOOR, UnaryKind.CEIL, UnaryKind.ROUND, UnaryKind.TRUNC, UnaryKind.FRAC,
-    UnaryKind.STEP,
-})  # fmt: skip
-
 
 @dataclasses.dataclass(frozen=True)
 class UnaryDescriptor(Descriptor):
@@ -69,7 +58,9 @@ class UnaryArgs(Args):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class UnaryBackwardArgs(Args):
-    """y for the kinds of SAVES_OUTPUT, x for the others; kinds of SAVES_NOTHING need neither."""
+    """x; or y for the kinds whose gradient is a function of it, those with `saved = y` in the header: SQRT, EXP, TANH
+    and more. Neither for those whose gradient is dy, -dy or 0.
+    """
 
     dy: Viewable
     x: Viewable | None = None
@@ -117,8 +108,7 @@ class UnaryBackwardPlan(PointwisePlan):
     def operand_of(self, pointer: str, views: Views) -> str:
         if pointer != "saved":
             return pointer
-        name = "y" if self.kind in SAVES_OUTPUT else "x"
-        return "dy" if self.kind in SAVES_NOTHING and views[name] is None else name
+        return "y" if "saved = y" in self._op.row.functions[self._op.function] else "x"
 
 
 class UnaryParamPlan(ParamPlan):

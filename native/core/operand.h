@@ -12,7 +12,7 @@
 
 namespace bk {
 
-enum class Role { kInput, kOutput, kOptionalOutput };
+enum class Role { kInput, kOutput, kOptionalOutput, kUnread };
 
 struct Operand {
     const char* name = nullptr;
@@ -25,8 +25,10 @@ struct Operand {
     const int32_t* shape = nullptr;
     const int64_t* strides = nullptr;  // null: row-major
     const void* pointer = nullptr;
+    unsigned readers = kAnyReader;  // of an input: a bit for each operand that reads it
 
-    bool is_output() const { return role != Role::kInput; }
+    static constexpr unsigned kAnyReader = ~0u;
+    bool is_output() const { return role == Role::kOutput || role == Role::kOptionalOutput; }
     bool has_elements() const { return high > low; }
     uintptr_t first_byte() const { return reinterpret_cast<uintptr_t>(pointer) + static_cast<uintptr_t>(low); }
     uintptr_t end_byte() const { return reinterpret_cast<uintptr_t>(pointer) + static_cast<uintptr_t>(high); }
@@ -125,9 +127,17 @@ BK_COLD inline Status require_apart(const Operand* first, const Operand* last, b
 
 // Operands that the work reads or writes an element of have pointers, aligned, and outputs are apart from each other and
 // from what is read. An access to an element is defined at its natural alignment; wider ones are the kernels' own concern.
+// An input that names its readers may be null where none of them is wanted.
 BK_COLD inline Status require_pointers(Operand* first, Operand* last, Work work, bool may_be_input) {
+    for (Operand* o = first; o != last; ++o) {
+        if (o->readers == Operand::kAnyReader || o->pointer != nullptr || work != Work::kAll || !o->has_elements()) continue;
+        for (const Operand* reader = first; reader != last; ++reader)
+            if (o->readers >> (reader - first) & 1 && reader->pointer != nullptr)
+                return fail(Status::kInvalidProblem, "%s is NULL, but %s reads it", o->name, reader->name);
+        o->role = Role::kUnread;
+    }
     last = std::remove_if(first, last, [work](const Operand& operand) {
-        return !operand.has_elements() || (work == Work::kZeros && !operand.is_output());
+        return !operand.has_elements() || operand.role == Role::kUnread || (work == Work::kZeros && !operand.is_output());
     });
     for (const Operand* o = first; o != last; ++o)
         if (o->pointer == nullptr && o->role != Role::kOptionalOutput)

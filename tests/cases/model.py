@@ -236,9 +236,13 @@ class Case:
 
     def bad_of(self, op: str, slots: dict[str, str]) -> tuple[Bad, ...]:
         """The bad calls that an instance is tried with: of those that are not full each takes another part of them."""
+        row = ROWS[self.row]
+        needed = {p.name for p in row.needed(slots)}
+        unread = {p.name for p in row.pointers if p.is_required} - needed
+        bad = tuple(call for call in self.bad if not call.null or not unread.issuperset(call.null))
         if self.is_full(slots):
-            return self.bad
-        return self.bad[zlib.crc32(op.encode()) % BAD_SHARE :: BAD_SHARE]
+            return bad
+        return bad[zlib.crc32(op.encode()) % BAD_SHARE :: BAD_SHARE]
 
     def tolerance_of(self, output: str, with_workspace: bool) -> str:
         table = self.tolerance if with_workspace else self.tolerance_without_workspace or self.tolerance

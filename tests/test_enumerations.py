@@ -1,0 +1,87 @@
+"""Descriptors take members of their own enumerations, and no others: a number means another op in each."""
+
+import dataclasses
+import enum
+
+import numpy as np
+import pytest
+
+import baracuda as bk
+from fakes import PLANS, FakeLibrary, example_descriptor
+from naming import Tries
+
+ENUMERATIONS = [kind for kind in vars(bk).values() if isinstance(kind, type) and issubclass(kind, enum.IntEnum)]
+FIELDS = [(name, field) for name in PLANS for field in dataclasses.fields(example_descriptor(name))]
+CHOICES = [(name, field) for name, field in FIELDS if "enumeration" in field.metadata]
+
+
+def named(pairs):
+    return pytest.mark.parametrize(("name", "field"), pairs, ids=[f"{name}-{field.name}" for name, field in pairs])
+
+
+def refusal(name, **change):
+    """The error that selecting a plan with a changed descriptor raises."""
+    descriptor = dataclasses.replace(example_descriptor(name), **change)
+    with pytest.raises(bk.BaracudaError) as caught:
+        getattr(bk, f"{name}Plan").select(None, descriptor, library=FakeLibrary())
+    return caught.value
+
+
+def test_every_enumeration_of_a_descriptor_is_among_those_tried():
+    used = {field.metadata["enumeration"] for _, field in CHOICES}
+    assert used >= {bk.UnaryKind, bk.BinaryKind, bk.BinaryCmpKind, bk.TernaryKind, bk.GatedActivationKind}
+    assert used <= set(ENUMERATIONS)
+    for name, field in FIELDS:
+        assert not issubclass(type(getattr(example_descriptor(name), field.name)), enum.IntEnum) or (
+            "enumeration" in field.metadata or field.type == "ElementKind"
+        )
+
+
+@named(FIELDS)
+def test_members_of_other_enumerations_are_refused(name, field):
+    """Also as an extent, a parameter or a dtype, where they pass for integers."""
+    own = field.metadata.get("enumeration", bk.ElementKind if field.type == "ElementKind" else None)
+    with Tries() as tries:
+        for kind in ENUMERATIONS:
+            for member in kind if kind is not own else ():
+                with tries(f"{kind.__name__}.{member.name}"):
+                    error = refusal(name, **{field.name: member})
+                    assert type(error) is bk.InvalidProblemError
+                    assert f"{field.name} is " in error.text
+                    assert f"{kind.__name__}.{member.name}" in error.text
+
+
+@named(CHOICES)
+def test_what_is_no_member_is_refused(name, field):
+    kind = field.metadata["enumeration"]
+    article = "an" if kind is bk.EmbeddingBagMode else "a"
+    first = next(iter(kind))
+    for value in ("gelu", first.name, first.name.lower(), 5000, -1, 0.0, True, None, np.bool_(False), object(), b"ADD"):
+        error = refusal(name, **{field.name: value})
+        assert type(error) is bk.InvalidProblemError
+        assert error.text.endswith(f": {field.name} is {value!r}, must be {article} {kind.__name__}")
+
+
+@named(CHOICES)
+def test_numbers_of_members_are_taken(name, field):
+    kind = field.metadata["enumeration"]
+    for member in kind:
+        for value in (member, int(member), np.int64(member)):
+            found = field.metadata["check"](field.name, value)
+            assert found is member
+
+
+def test_the_text_names_both():
+    with pytest.raises(bk.InvalidProblemError, match=r"^binary_op: kind is BinaryCmpKind\.EQ, must be a BinaryKind$"):
+        bk.BinaryPlan.select(None, bk.BinaryDescriptor(bk.BinaryCmpKind.EQ, (4,), element=bk.f32))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_descriptors_of_other_plans_are_refused(name):
+    """That of a gradient derives from the forward op's, but stands for another op."""
+    with Tries() as tries:
+        for other in PLANS:
+            with tries(other):
+                if other != name:
+                    with pytest.raises(bk.InvalidProblemError, match=f"must be {name}Descriptor"):
+                        getattr(bk, f"{name}Plan").select(None, example_descriptor(other), library=FakeLibrary())
