@@ -16,7 +16,16 @@ CCACHE := $(shell command -v ccache 2>/dev/null)
 TABLES := $(wildcard native/*/*.abi)
 GENERATORS := tools/gen_abi.py tools/abi_table.py native/core/prologue.h $(TABLES)
 HEADER := include/baracuda_kernels.h
-GEN := $(BUILD)/gen
+
+# A part of the library, FAMILIES="segment elementwise.lerp" and DTYPES="f32 bf16", has a directory of its own. A choice
+# of families links the objects of the whole; one of dtypes has glue of its own, and so objects.
+empty :=
+space := $(empty) $(empty)
+PART := $(subst $(space),+,$(or $(sort $(FAMILIES)),all))$(if $(strip $(DTYPES)),.$(subst $(space),+,$(sort $(DTYPES))))
+OUT := $(BUILD)$(if $(strip $(FAMILIES)$(DTYPES)),/part/$(PART))
+GLUE := $(if $(strip $(DTYPES)),$(OUT),$(BUILD))
+GEN := $(GLUE)/gen
+CONTENTS := $(OUT)/contents
 
 # Python of the project: the environment's, or $(PYTHON) as it is with `VENV=`.
 ifeq ($(strip $(VENV)),)
@@ -41,7 +50,7 @@ HAS_GPU := $(wildcard /dev/nvidia0)
 
 # WERROR=1 turns warnings into errors, as CI does; a user's newer compiler may know more of them.
 WARNINGS := -Wall -Wextra $(if $(WERROR),-Werror)
-INCLUDES := -Iinclude -Inative -I$(GEN)
+INCLUDES := -Iinclude -Inative
 CXXFLAGS ?= -O3 -g0
 CPU_FLAGS := -std=c++17 -fPIC -fopenmp -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off $(WARNINGS) -Wno-psabi $(INCLUDES)
 comma := ,
@@ -91,11 +100,14 @@ nvcc: $(VENV_READY) ## a CUDA compiler from PyPI, into the environment
 
 # The stamp lets make decide whether to run the generator; unchanged files keep their time.
 $(GEN)/.stamp: $(GENERATORS) $(wildcard native/*/*_cpu.h)
-	@mkdir -p $(GEN)
-	$(PYTHON) tools/gen_abi.py glue $(GEN)
+	$(PYTHON) tools/gen_abi.py glue $(GEN) --dtypes "$(DTYPES)"
 	@touch $@
 
-gen: $(GEN)/.stamp baracuda/_oplist.py baracuda/_ffi.py
+$(CONTENTS)/.stamp: $(GENERATORS)
+	$(PYTHON) tools/gen_abi.py part $(@D) --families "$(FAMILIES)" --dtypes "$(DTYPES)"
+	@touch $@
+
+gen: $(GEN)/.stamp $(CONTENTS)/.stamp baracuda/_oplist.py baracuda/_ffi.py
 
 baracuda/_oplist.py: $(GENERATORS)
 	$(PYTHON) tools/gen_abi.py oplist $@ && touch $@
@@ -111,29 +123,28 @@ check-abi: cpu ## header = op tables = symbols of the libraries
 	$(PYTHON) tools/check_abi.py $(HEADER) $(wildcard $(BUILD)/*/libbaracuda_kernels.so)
 
 $(BUILD)/commit.txt: FORCE
-	@mkdir -p $(BUILD)
+	@mkdir -p $(@D)
 	@git describe --always --dirty --abbrev=12 2>/dev/null > $@.new || echo unknown > $@.new
 	@cmp -s $@ $@.new && rm $@.new || mv $@.new $@
 
 # --- Libraries -------------------------------------------------------------------------------------------------------
 
 # The glue's file names are known only after it is written: hence the second make.
-cpu: $(GEN)/.stamp $(BUILD)/commit.txt ## the CPU library
-	@$(MAKE) --no-print-directory -j$(JOBS) $(BUILD)/cpu/libbaracuda_kernels.so INNER=1
+TO_BUILD := $(GEN)/.stamp $(CONTENTS)/.stamp $(BUILD)/commit.txt
+cpu: $(TO_BUILD) ## the CPU library; FAMILIES="segment elementwise.lerp" and DTYPES="f32 bf16" restrict it to a part
+	@$(MAKE) --no-print-directory -j$(JOBS) $(OUT)/cpu/libbaracuda_kernels.so INNER=1
 
-cuda: $(GEN)/.stamp $(BUILD)/commit.txt ## the CUDA library; CUDA_ARCHS="80 90" chooses the chips
+cuda: $(TO_BUILD) ## the CUDA library or a part of it; CUDA_ARCHS="80 90" chooses the chips
 	@test -n "$(NVCC)" || { echo "make cuda: no nvcc on PATH nor in $(VENV); 'make nvcc' installs one" >&2; exit 1; }
-	@$(MAKE) --no-print-directory -j$(JOBS) $(BUILD)/cuda/libbaracuda_kernels.so INNER=1
+	@$(MAKE) --no-print-directory -j$(JOBS) $(OUT)/cuda/libbaracuda_kernels.so INNER=1
 
-GLUE := $(wildcard $(GEN)/*.cu)
+UNITS := $(shell cat $(CONTENTS)/units.txt 2>/dev/null)
 NATIVE_CU := $(wildcard native/*/*.cu)
 NATIVE_CPU := $(wildcard native/*/*_cpu.cpp)
-CPU_OBJECTS := $(GLUE:$(GEN)/%.cu=$(BUILD)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) \
-               $(BUILD)/cpu/obj/core/library.o
-CUDA_OBJECTS := $(GLUE:$(GEN)/%.cu=$(BUILD)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) \
-                $(BUILD)/cuda/obj/core/library.o
+CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/library.o
+CUDA_OBJECTS := $(UNITS:%=$(GLUE)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) $(OUT)/cuda/obj/core/library.o
 
-$(BUILD)/cpu/obj/gen/%.o: $(GEN)/%.cu Makefile
+$(GLUE)/cpu/obj/gen/%.o: $(GEN)/%.cu Makefile
 	@mkdir -p $(@D)
 	$(CCACHE) $(CXX) $(CPU_FLAGS) $(CXXFLAGS) -MMD -MP -x c++ -c $< -o $@
 
@@ -141,19 +152,19 @@ $(BUILD)/cpu/obj/%_cpu.o: native/%_cpu.cpp Makefile
 	@mkdir -p $(@D)
 	$(CCACHE) $(CXX) $(CPU_FLAGS) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
-$(BUILD)/cpu/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(GEN)/.stamp Makefile
+$(OUT)/cpu/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(CONTENTS)/.stamp Makefile
 	@mkdir -p $(@D)
-	@$(call ARCHS_INC,) > $(BUILD)/cpu/archs.inc
-	$(CXX) $(CPU_FLAGS) $(CXXFLAGS) $(INFO) -I$(BUILD)/cpu -DBK_BACKEND='"cpu"' -MMD -MP -c $< -o $@
+	@$(call ARCHS_INC,) > $(OUT)/cpu/archs.inc
+	$(CXX) $(CPU_FLAGS) $(CXXFLAGS) $(INFO) -I$(CONTENTS) -I$(OUT)/cpu -DBK_BACKEND='"cpu"' -MMD -MP -c $< -o $@
 
-$(BUILD)/cpu/libbaracuda_kernels.so: $(CPU_OBJECTS) native/version_script.map
+$(OUT)/cpu/libbaracuda_kernels.so: $(CPU_OBJECTS) native/version_script.map
 	$(CXX) $(LINK_FLAGS) -fopenmp $(SAN_LINK) -o $@ $(CPU_OBJECTS)
 
 $(BUILD)/cuda/archs.txt: FORCE
 	@mkdir -p $(@D)
 	@echo "$(CUDA_ARCHS)" | cmp -s - $@ || echo "$(CUDA_ARCHS)" > $@
 
-$(BUILD)/cuda/obj/gen/%.o: $(GEN)/%.cu Makefile $(BUILD)/cuda/archs.txt
+$(GLUE)/cuda/obj/gen/%.o: $(GEN)/%.cu Makefile $(BUILD)/cuda/archs.txt
 	@mkdir -p $(@D)
 	$(CCACHE) $(NVCC) $(CUDA_FLAGS) $(GENCODE) -MMD -MP -c $< -o $@
 
@@ -161,12 +172,12 @@ $(BUILD)/cuda/obj/%.o: native/%.cu Makefile $(BUILD)/cuda/archs.txt
 	@mkdir -p $(@D)
 	$(CCACHE) $(NVCC) $(CUDA_FLAGS) $(GENCODE) -MMD -MP -c $< -o $@
 
-$(BUILD)/cuda/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(GEN)/.stamp Makefile $(BUILD)/cuda/archs.txt
+$(OUT)/cuda/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(CONTENTS)/.stamp Makefile $(BUILD)/cuda/archs.txt
 	@mkdir -p $(@D)
-	@$(call ARCHS_INC,$(subst $() ,$(comma) ,$(patsubst %,"sm_%",$(strip $(CUDA_ARCHS))))) > $(BUILD)/cuda/archs.inc
-	$(NVCC) $(CUDA_FLAGS) -x cu $(INFO) -I$(BUILD)/cuda -DBK_BACKEND='"cuda"' -MMD -MP -c $< -o $@
+	@$(call ARCHS_INC,$(subst $(space),$(comma) ,$(patsubst %,"sm_%",$(strip $(CUDA_ARCHS))))) > $(OUT)/cuda/archs.inc
+	$(NVCC) $(CUDA_FLAGS) -x cu $(INFO) -I$(CONTENTS) -I$(OUT)/cuda -DBK_BACKEND='"cuda"' -MMD -MP -c $< -o $@
 
-$(BUILD)/cuda/libbaracuda_kernels.so: $(CUDA_OBJECTS) native/version_script.map
+$(OUT)/cuda/libbaracuda_kernels.so: $(CUDA_OBJECTS) native/version_script.map
 	$(NVCC) $(NVCC_LINK) --cudart=static -Xcompiler=-fPIC $(foreach f,$(LINK_FLAGS),$(if $(filter -shared,$f),-shared,-Xlinker $(subst -Wl$(comma),,$f))) -o $@ $(CUDA_OBJECTS)
 
 -include $(CPU_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d)
@@ -204,18 +215,18 @@ format: $(VENV_READY) ## apply ruff and clang-format
 	$(CLANG_FORMAT) -i $(CXX_FILES)
 
 # Both libraries side by side; $(BACKEND) is the one that programs get by -lbaracuda_kernels alone.
-BACKEND ?= $(if $(wildcard $(BUILD)/cuda/libbaracuda_kernels.so),cuda,cpu)
+BACKEND ?= $(if $(wildcard $(OUT)/cuda/libbaracuda_kernels.so),cuda,cpu)
 # $(call EACH_LIBRARY,commands) runs them for the backends whose libraries are built, by a shell: make may not look again.
-EACH_LIBRARY = for backend in cpu cuda; do if test -f $(BUILD)/$$backend/libbaracuda_kernels.so; then $(1) || exit 1; fi; done
+EACH_LIBRARY = for backend in cpu cuda; do if test -f $(OUT)/$$backend/libbaracuda_kernels.so; then $(1) || exit 1; fi; done
 DEST := $(DESTDIR)$(abspath $(PREFIX))
 # $(call PKG_CONFIG,name,directory under lib,linker flags)
 PKG_CONFIG = printf '%s\n' 'prefix=$(abspath $(PREFIX))' 'includedir=$${prefix}/include' 'libdir=$${prefix}/lib$(2)' '' 'Name: $(1)' \
     'Description: Machine-learning kernels behind a C ABI' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
     'Libs: -L$${libdir} $(3)-lbaracuda_kernels' > $(DEST)/lib/pkgconfig/$(1).pc
 
-install: cpu ## header, libraries, licence and pkg-config files under PREFIX; BACKEND=cpu or cuda is the one that is linked
+install: cpu ## header, libraries (or a part), licence and pkg-config files under PREFIX; BACKEND=cpu or cuda is the one that is linked
 	@$(if $(filter cpu cuda,$(BACKEND)),,echo "make install: BACKEND is $(BACKEND), must be cpu or cuda" >&2; exit 1)
-	@test -f $(BUILD)/$(BACKEND)/libbaracuda_kernels.so || { echo "make install: no $(BACKEND) library, 'make $(BACKEND)' builds it" >&2; exit 1; }
+	@test -f $(OUT)/$(BACKEND)/libbaracuda_kernels.so || { echo "make install: no $(BACKEND) library, 'make $(BACKEND)' builds it" >&2; exit 1; }
 	install -d $(DEST)/include $(DEST)/lib/pkgconfig $(DEST)/share/licenses/baracuda
 	install -m 644 $(HEADER) $(DEST)/include/
 	install -m 644 LICENSE $(DEST)/share/licenses/baracuda/
@@ -225,13 +236,13 @@ install: cpu ## header, libraries, licence and pkg-config files under PREFIX; BA
 	$(call PKG_CONFIG,baracuda_kernels,,)
 
 install-cpu install-cuda: install-%:
-	install -D -m 755 $(BUILD)/$*/libbaracuda_kernels.so $(DEST)/lib/baracuda/$*/$(SONAME)
+	install -D -m 755 $(OUT)/$*/libbaracuda_kernels.so $(DEST)/lib/baracuda/$*/$(SONAME)
 	ln -sf $(SONAME) $(DEST)/lib/baracuda/$*/libbaracuda_kernels.so
 	$(call PKG_CONFIG,baracuda_kernels_$*,/baracuda/$*,-Wl$(comma)-rpath$(comma)$${libdir} )
 
 # Copies of every library built so far, for a wheel.
 package-libs: cpu
-	@$(call EACH_LIBRARY,install -D -m 755 $(BUILD)/$$backend/libbaracuda_kernels.so $(LIBS)/$$backend/libbaracuda_kernels.so)
+	@$(call EACH_LIBRARY,install -D -m 755 $(OUT)/$$backend/libbaracuda_kernels.so $(LIBS)/$$backend/libbaracuda_kernels.so)
 
 wheel: $(VENV_READY) ## a binary wheel in dist/, with every library built so far
 	$(PY) -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir dist

@@ -34,15 +34,16 @@ constexpr int64_t kSymbolCount = static_cast<int64_t>(sizeof(kSymbols) / sizeof(
 constexpr const char kBuildInfo[] = "{\"backend\": \"" BK_BACKEND "\", \"version\": \"" BK_VERSION
                                     "\", \"commit\": \"" BK_COMMIT "\", \"compiler\": \"" BK_COMPILER "\", \"archs\": "
 #include "archs.inc"
+#include "part.inc"
     ;  // the object ends with what is known at run time
 
 struct Info {
-    char text[kTextSize];
+    char text[sizeof(kBuildInfo) + 32];
     Info() {
 #if !BK_CUDA && BK_ISA_DISPATCH
-        snprintf(text, kTextSize, "%s, \"isa\": \"%s\"}", kBuildInfo, bk::kIsaNames[static_cast<int>(bk::isa())]);
+        snprintf(text, sizeof(text), "%s, \"isa\": \"%s\"}", kBuildInfo, bk::kIsaNames[static_cast<int>(bk::isa())]);
 #else
-        snprintf(text, kTextSize, "%s}", kBuildInfo);
+        snprintf(text, sizeof(text), "%s}", kBuildInfo);
 #endif
     }
 };
