@@ -1,4 +1,4 @@
-"""sin, cos, tan and their gradients of f32 and bf16 at angles of any size, which the CPU's loops treat apart from 2^17 on."""
+"""sin, cos, tan and their gradients of f32 and bf16 at angles of any size; from 2^17 on the CPU treats them apart."""
 
 import mpmath as mp
 import numpy as np

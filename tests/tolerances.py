@@ -124,7 +124,7 @@ COMPOSITE = {"f32": 3.0, "f64": 5.0}
 # on a GPU
 ACTIVATION = {"f32": 3.0, "f64": 3.5}
 ACTIVATION_GRADIENT = {"f32": 4.0, "f64": 3.5}
-# glibc's vector functions of f64 promise 4 units (its manual, "libmvec"; tools/accuracy/libmvec.c measures them in every
+# glibc's vector functions of f64 promise 4 units (its manual, "libmvec"; tools/accuracy/libmvec.c measures each
 # width); those of f32 are ours on the CPU.
 LIBRARY = {"f64": 4.0}
 # By Expected.op. A number is for f32 and f64; 16 bits have ULP's bound unless the number is EXACT.
