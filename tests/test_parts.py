@@ -62,9 +62,10 @@ def test_what_a_part_lacks_is_unsupported(build):
     limits = r"image\.f32/cpu/\S+\.so, built for families image and dtypes f32 alone, has no symbol"
     with pytest.raises(bk.UnsupportedError, match=f"{limits} baracuda_kernels_affine_grid_2d_f64_run"):
         loaded.function("affine_grid_2d_f64")
-    neg = bk.UnaryDescriptor(bk.UnaryKind.NEG, (3,), element=bk.f32)
+    neg = bk.UnaryPlan.select(None, bk.UnaryDescriptor(bk.UnaryKind.NEG, (3,), element=bk.f32), library=loaded)
+    x = bk.zeros((3,), bk.f32, library=loaded)
     with pytest.raises(bk.UnsupportedError, match=f"{limits} baracuda_kernels_unary_neg_f32"):
-        bk.UnaryPlan.select(None, neg, library=loaded)
+        neg.run(None, None, bk.UnaryArgs(x, x))
 
 
 def test_a_whole_library_is_no_part(library):
