@@ -3,6 +3,8 @@
 import importlib
 import json
 import pathlib
+import re
+import sys
 
 import numpy as np
 import pytest
@@ -19,12 +21,16 @@ ABOUT = {name for name, _ in gen_abi.prototypes_of(gen_abi.PROLOGUE.read_text())
 
 
 @pytest.fixture(scope="module")
-def build(tmp_path_factory):
-    """A build directory with two parts: one f32 unit, and the unit with all its dtypes."""
+def outputs(tmp_path_factory):
+    """A build directory with two parts, one f32 unit and the unit with all its dtypes, and what make said of each."""
     build = tmp_path_factory.mktemp("build")
-    for choice in (["FAMILIES=image", "DTYPES=f32"], ["FAMILIES=image"]):
-        make(ROOT, "cpu", f"BUILD={build}", "CXXFLAGS=-O0", *choice)
-    return build
+    flags = [f"BUILD={build}", "CXXFLAGS=-O0"]
+    return build, make(ROOT, "cpu", "FAMILIES=image", "DTYPES=f32", *flags), make(ROOT, "cpu", "FAMILIES=image", *flags)
+
+
+@pytest.fixture(scope="module")
+def build(outputs):
+    return outputs[0]
 
 
 def part(build, name):
@@ -112,3 +118,43 @@ def test_no_such_part(tmp_path, choice, error):
     assert result.returncode != 0
     assert error in result.stdout
     assert not list(tmp_path.glob("build/part/*/cpu/*.so"))
+
+
+# --- What make says ---------------------------------------------------------------------------------------------------
+
+
+def test_a_line_for_each_unit(outputs):
+    """The plan, then each unit with its number, then the library; no commands, and nothing twice."""
+    build, first, second = outputs
+    for output, name, units in (
+        (first, "image.f32", {"image.affine_grid", "core.f16_rows_cpu", "core.rows_cpu", "core.threads_cpu"}),
+        (second, "image", {"image.affine_grid"}),
+    ):
+        plan, *progress, library = output.splitlines()
+        count = len(units) + 1
+        assert library == str(part(build, name))
+        assert re.fullmatch(rf"{re.escape(library)}: {count} units to compile, about \d+ s on \d+ idle cores?", plan)
+        assert {line.split()[0] for line in progress} == {f"[{k}/{count}]" for k in range(1, count + 1)}
+        assert {line.split()[1] for line in progress} == units | {"core.library"}
+
+
+def test_commands_where_they_are_asked_for(tmp_path):
+    def compile_unit(*command, **environment):
+        return attempt([ROOT / "tools" / "compile.sh", "a.unit", tmp_path / "x.o", *command], tmp_path, **environment)
+
+    assert compile_unit("touch", "x.o").stdout == "a.unit\n"
+    assert re.fullmatch(r"\d+\.\d\n", (tmp_path / "x.o.seconds").read_text())
+    assert compile_unit("touch", "x.o", V="1").stdout == "a.unit\n    touch x.o\n"
+    failed = compile_unit("false", "x.o")
+    assert (failed.returncode, failed.stdout) == (1, "a.unit\nfailed: false x.o\n")
+    assert not (tmp_path / "x.o.seconds").exists()
+
+
+def test_seconds_are_those_of_the_compiler(tmp_path):
+    """CPU seconds of the command and its children, however long it waits; none for what ccache had."""
+    busy = "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass\ntime.sleep(1)"
+    command = [ROOT / "tools" / "compile.sh", "a.unit", tmp_path / "x.o"]
+    attempt([*command, "sh", "-c", f"{sys.executable} -c '{busy}'; true"], tmp_path)
+    assert 0.6 <= float((tmp_path / "x.o.seconds").read_text()) < 1.4
+    attempt([*command, "sh", "-c", 'echo direct_cache_hit > "$CCACHE_STATSLOG"'], tmp_path)
+    assert not (tmp_path / "x.o.seconds").exists()
