@@ -1,6 +1,5 @@
 """The demo, as a user starts it."""
 
-import os
 import pathlib
 import re
 import subprocess
@@ -8,13 +7,13 @@ import sys
 
 import baracuda as bk
 from baracuda import demo
+from harness.child import child_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def run_demo(*options: str) -> subprocess.CompletedProcess:
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    environment = child_environment()
     command = [sys.executable, "-m", "baracuda.demo", *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
