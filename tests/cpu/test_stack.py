@@ -9,6 +9,7 @@ import pytest
 
 from cases import CASES, Draw
 from harness import OPS, ROWS, Launch, workspace_size
+from harness.child import child_environment
 from test_c_abi import SOURCES, compile_strictly, compiler
 
 MOST = 16 * 1024
@@ -111,7 +112,6 @@ def test_a_call_takes_little_stack(library, stack_of, one_thread, name):
 SCRIPT = """
 from cases import CASES, Draw
 from harness import OPS, launch
-from harness.child import child_environment
 
 for name, case in CASES.items():
     for op, (row, slots) in OPS.items():
