@@ -2,7 +2,6 @@
 
 import importlib
 import io
-import os
 import pathlib
 import re
 import subprocess
@@ -11,14 +10,14 @@ import sys
 import baracuda as bk
 from baracuda import demo
 from harness import OPS, ROWS
+from harness.child import child_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 gen_abi = importlib.import_module("gen_abi")
 
 
 def run_demo(*options: str) -> subprocess.CompletedProcess:
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    environment = child_environment()
     command = [sys.executable, "-m", "baracuda.demo", *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 

@@ -3,13 +3,12 @@
 Each in a process of its own, with a time limit, since what could go wrong is that it never ends.
 """
 
-import os
 import subprocess
 import sys
 
 import pytest
 
-from harness import ROOT
+from harness.child import child_environment
 
 PROLOGUE = """
 import concurrent.futures, multiprocessing, os, threading, warnings
@@ -91,7 +90,7 @@ in_child(child)
 
 
 def run(library, program):
-    environment = os.environ | {"BARACUDA_LIB": str(library), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "3"}
+    environment = child_environment(BARACUDA_LIB=str(library), OMP_NUM_THREADS="3")
     environment["OPENBLAS_NUM_THREADS"] = "1"  # NumPy's threads end at a fork
 
     result = subprocess.run(

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from harness import ROOT
+from harness.child import child_environment
 
 CALLS = int(os.environ.get("BARACUDA_FUZZ_CALLS", "5000"))
 FIRST_SEED = int(os.environ.get("BARACUDA_FUZZ_SEED", "1"))
@@ -20,11 +20,7 @@ FIRST_SEED = int(os.environ.get("BARACUDA_FUZZ_SEED", "1"))
 def test_random_calls(library, tmp_path, number):
     log, seed = tmp_path / "call", FIRST_SEED + number
     log.write_bytes(bytes(8192))
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
-        "BARACUDA_LIB": library.path,
-        "OMP_NUM_THREADS": "2",
-    }
+    environment = child_environment(BARACUDA_LIB=library.path, OMP_NUM_THREADS="2")
     command = [sys.executable, "-m", "harness.fuzz", "--seed", str(seed), "--calls", str(CALLS), "--log", str(log)]
     result = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, timeout=60 + CALLS // 50

@@ -10,6 +10,7 @@ import pytest
 
 import baracuda as bk
 from baracuda import _lib, _oplist, _optable
+from harness.child import child_environment
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -25,9 +26,7 @@ def fresh(monkeypatch):
 
 
 def run_python(code, **environment):
-    env = {key: value for key, value in os.environ.items() if not key.startswith("BARACUDA_")}
-    paths = [str(ROOT), *filter(None, [env.get("PYTHONPATH")])]
-    env |= {"PYTHONPATH": os.pathsep.join(paths), **environment}
+    env = {key: value for key, value in child_environment().items() if not key.startswith("BARACUDA_")} | environment
     return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
 
 
@@ -229,8 +228,7 @@ PROGRAMS = ["baracuda info", "baracuda ops", "baracuda ops --family elementwise"
 @pytest.mark.parametrize("arguments", PROGRAMS)
 def test_a_reader_that_leaves(library, arguments):
     """`python -m baracuda ops | head -1`: no traceback, whether the pipe is closed early or from the start."""
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "BARACUDA_LIB": library.path}
+    environment = child_environment(BARACUDA_LIB=library.path)
     command = [sys.executable, "-m", *arguments.split()]
     for lines in (0, 1):
         reader, writer = os.pipe()

@@ -1,6 +1,5 @@
 """What the README shows is run."""
 
-import os
 import pathlib
 import re
 import subprocess
@@ -9,6 +8,7 @@ import sys
 import pytest
 
 from harness import ROWS
+from harness.child import child_environment
 from test_c_abi import compile_and_run
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -22,8 +22,7 @@ def blocks(language: str) -> list[str]:
 def test_python_example(library):
     (code,) = blocks("python")
     assert len([line for line in code.splitlines() if line]) <= 20
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    environment = child_environment()
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert "deterministic=True" in result.stdout

@@ -48,8 +48,8 @@ INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
 DIRECTIONS = {"in", "out", "out?", "inout"}
 SLOTS = ("T", "U", "I")
 KEYS = {
-    "F", "template", "include", "units", "params", "reads", "workspace", "can_implement", "deterministic", "in_place", "doc",
-    "like",
+    "F", "template", "include", "units", "params", "reads", "workspace", "can_implement", "deterministic", "in_place",
+    "doc", "like",
 }  # fmt: skip
 OWN = ("workspace", "can_implement", "like")  # keys that a row does not take from another
 
@@ -262,8 +262,9 @@ def parse_row(path: pathlib.Path, name: str, section) -> Row:
         raise TableError("in_place is no, or not there")
     return Row(
         family=path.parent.name, table=path.stem, name=name, template=section["template"],
-        includes=tuple(section["include"].split()), functions=functions, headers=headers, by_width="units" in section, slots=slots,
-        params=params, check_params=tuple(by_name[n] for n in chosen) or params,
+        includes=tuple(section["include"].split()), functions=functions, headers=headers,
+        by_width="units" in section, slots=slots, params=params,
+        check_params=tuple(by_name[n] for n in chosen) or params,
         reads=parse_reads(section.get("reads", ""), functions, params), workspace=section.get("workspace", ""),
         deterministic=section["deterministic"], in_place=section.get("in_place", "yes") != "no",
         doc=" ".join(section["doc"].split()),

@@ -153,6 +153,13 @@ void scatter_bytes(int size, void* to, const void* from, int64_t step, int64_t c
 void compute_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
                  const int64_t* step);
 
+// Bytes that compute_row buffers for an element.
+int64_t buffered_bytes(const DenseLoop& loop, int operands, char* const* pointers, const int64_t* step);
+
+// compute_row with a buffer of the caller's, aligned to 64 bytes, with room for kBlock elements or more.
+void compute_buffered_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
+                          const int64_t* step, char* buffer, int64_t buffer_bytes);
+
 // The loop over all rows of a collapsed layout, whose operands are the outputs, then the inputs.
 template <int Operands, int MaxRank>
 BK_COLD void run_rows(const DenseLoop& loop, const Layout<Operands, MaxRank>& given, char* const* pointers) {

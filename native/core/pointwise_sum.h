@@ -138,8 +138,10 @@ inline Work work_of_sums(int64_t numel, int32_t rank, const int32_t* shape, std:
 template <int Operands, class T>
 BK_COLD Status zero_cells(const Launch& launch, const Layout<Operands>& layout, int operand, T* y) {
     Layout<1> cells;
-    for (int d = 0; d < layout.rank; ++d)
-        if (layout.stride[operand][d] != 0) cells.append(layout.extent[d], {layout.stride[operand][d]});
+    for (int d = 0; d < layout.rank; ++d) {
+        const int64_t step[] = {layout.stride[operand][d]};
+        if (step[0] != 0) cells.append(layout.extent[d], step);
+    }
     if (y == nullptr || cells.is_empty()) return Status::kOk;
     return pointwise_strided(launch, cells, ZeroFunctor<compute_t<T>>{}, outputs(y), inputs());
 }

@@ -11,9 +11,13 @@
 
 namespace bk {
 
-// Terms and sums that one task has at a time; fewer where many operands take much of the stack themselves.
-template <class C, int Operands>
-constexpr int64_t kSumBuffer = (Operands <= 5 ? 3072 : 2048) / sizeof(C);
+// Bytes for the terms, the sums and the rows of one task; fewer where many operands take much of the stack themselves.
+template <int Operands>
+constexpr int64_t kSumBytes = Operands <= 5 ? 7680 : 6656;
+
+// Terms of one sum that are added up at a time, whatever else is wanted: their number is part of the order of additions.
+template <class C>
+constexpr int64_t kSumTerms = 2048 / static_cast<int64_t>(sizeof(C));
 
 // Results of a functor with number `output` alone, for the dense loops.
 template <class C, class Fn>
@@ -49,12 +53,21 @@ C add_up(const C* x, int64_t count) {
     return lane[0];
 }
 
-// Part `split` of results [first, first + count) of the last kept axis, into sum[]; value[] has room for the terms of that
-// many results, or for `room` of one. `base` is where the operands' first result lies. The loop's operands: the term, the
-// outputs, the inputs; a layout has the inputs, then the outputs.
+// Memory of a task: terms, sums, and what compute_buffered_row takes.
+template <class C>
+struct SumBuffers {
+    C* value;
+    C* sum;
+    char* rows;
+    int64_t row_bytes;
+};
+
+// Part `split` of results [first, first + count) of the last kept axis, into buffers.sum. `base` is where the operands' first
+// result lies. The loop's operands: the term, the outputs, the inputs; a layout has the inputs, then the outputs.
 template <class C, int Operands>
 BK_COLD void sum_part(const SumLayout<Operands>& plan, int inputs, int64_t split, const DenseLoop& loop, char* const* pointers,
-                      const int64_t* base, int64_t count, C* sum, C* value, int64_t room) {
+                      const int64_t* base, int64_t count, const SumBuffers<C>& buffers) {
+    C *const sum = buffers.sum, *const value = buffers.value;
     const auto& along = plan.rows ? plan.summed : plan.kept;  // the axis of the inner loop
     const int last = along.rank - 1, outputs = Operands - inputs;
     const Walk<Operands, uint64_t> walk(plan.summed);
@@ -65,7 +78,7 @@ BK_COLD void sum_part(const SumLayout<Operands>& plan, int inputs, int64_t split
     for (int64_t t = split * plan.terms; t < stop;) {
         // A run of terms along the last summed axis, or one term of every result.
         int64_t run = 1;
-        if (plan.rows) run = std::min({plan.summed.extent[last] - t % plan.summed.extent[last], stop - t, room});
+        if (plan.rows) run = std::min({plan.summed.extent[last] - t % plan.summed.extent[last], stop - t, kSumTerms<C>});
         const int64_t n = plan.rows ? run : count;
         const auto offset = walk(static_cast<uint64_t>(t));
         for (int k = 0; k < Operands; ++k) {
@@ -74,7 +87,7 @@ BK_COLD void sum_part(const SumLayout<Operands>& plan, int inputs, int64_t split
             start[place] = origin == nullptr ? nullptr : origin + (base[k] + signed_offset(offset.of[k])) * loop.size[place];
             step[place] = last < 0 ? 1 : along.stride[k][last];
         }
-        compute_row(loop, 1 + Operands, 0, n, start, step);
+        compute_buffered_row(loop, 1 + Operands, 0, n, start, step, buffers.rows, buffers.row_bytes);
         if (plan.rows)
             sum[0] += add_up(value, n);
         else
@@ -117,17 +130,34 @@ struct SumTasks {
         if (last >= 0) columns = outer.extent[last], outer.rank = last;
         walk = Walk<Operands, uint64_t>(outer);
         const int64_t fair = ceil_div(outer.numel() * plan.splits * columns, 2 * thread_count());
-        block = std::min(columns, std::max<int64_t>(64, std::min(kSumBuffer<C, Operands> / 2, fair)));
+        const int64_t most = kSumBytes<Operands> / (row_bytes() + 2 * static_cast<int64_t>(sizeof(C))) / kBlock * kBlock;
+        block = std::min({columns, most, std::max<int64_t>(kBlock, fair)});
         blocks = ceil_div(columns, block);
         count = outer.numel() * blocks;
     }
 
+    // That rows along the last kept axis are buffered in, for an element.
+    int64_t row_bytes() const {
+        const int outputs = Operands - inputs;
+        int64_t step[1 + Operands] = {1};
+        C term;
+        char* start[1 + Operands] = {reinterpret_cast<char*>(&term)};
+        for (int k = 0; k < Operands; ++k) {
+            const int place = 1 + (k < inputs ? outputs + k : k - inputs);
+            start[place] = pointers[place - 1];
+            step[place] = last < 0 ? 1 : plan.kept.stride[k][last];
+        }
+        return buffered_bytes(loop, 1 + Operands, start, step);
+    }
+
     // Apart from the code that starts threads, which would have a second buffer on the stack.
     BK_COLD void run(int64_t begin, int64_t end) const {
-        constexpr int64_t kRoom = kSumBuffer<C, Operands>;
-        alignas(64) C buffer[kRoom];  // terms, then sums
+        alignas(64) char memory[kSumBytes<Operands>];
         C one[1];
-        C* const sum = plan.rows ? one : buffer + kRoom / 2;
+        C* const value = reinterpret_cast<C*>(memory);
+        const int64_t terms = plan.rows ? kSumTerms<C> : ceil_div<int64_t>(block, kBlock) * kBlock;
+        const int64_t taken = (plan.rows ? 1 : 2) * terms * static_cast<int64_t>(sizeof(C));
+        const SumBuffers<C> buffers{value, plan.rows ? one : value + terms, memory + taken, kSumBytes<Operands> - taken};
         for (int64_t task = begin; task < end; ++task) {
             const int64_t split = task / count, row = task % count / blocks, first = task % blocks * block;
             const int64_t width = std::min(block, columns - first);
@@ -135,13 +165,13 @@ struct SumTasks {
             int64_t base[Operands];
             for (int k = 0; k < Operands; ++k)
                 base[k] = signed_offset(offset.of[k]) + (last < 0 ? 0 : first * plan.kept.stride[k][last]);
-            sum_part(plan, inputs, split, loop, pointers, base, width, sum, buffer, kRoom);
+            sum_part(plan, inputs, split, loop, pointers, base, width, buffers);
             if (partial != nullptr) {
-                std::copy_n(sum, width, partial + split * plan.kept.numel() + row * columns + first);
+                std::copy_n(buffers.sum, width, partial + split * plan.kept.numel() + row * columns + first);
                 continue;
             }
             for (int64_t i = 0; i < width; ++i)
-                sums[base[target] + (last < 0 ? 0 : i * plan.kept.stride[target][last])] = narrow<T>(sum[i]);
+                sums[base[target] + (last < 0 ? 0 : i * plan.kept.stride[target][last])] = narrow<T>(buffers.sum[i]);
         }
     }
 };

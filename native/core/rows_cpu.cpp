@@ -31,40 +31,62 @@ void scatter_bytes(int size, void* to, const void* from, int64_t step, int64_t c
     }
 }
 
+namespace {
+
+constexpr int kMostOperands = 8;
+
+// Where each operand's buffer begins, in bytes for an element; `halves` are f16 on their way to or from a strided row.
+struct RowPlan {
+    bool in_place[kMostOperands];
+    int64_t place[kMostOperands], halves = 0, used = 0;
+
+    RowPlan(const DenseLoop& loop, int operands, char* const* pointers, const int64_t* step) {
+        bool has_halves = false;
+        for (int k = 0; k < operands; ++k) {
+            in_place[k] = pointers[k] != nullptr && step[k] == 1 && !loop.converted[k];
+            place[k] = used;
+            used += in_place[k] ? 0 : loop.converted[k] ? static_cast<int>(sizeof(float)) : loop.size[k];
+            has_halves = has_halves || (loop.converted[k] && step[k] != 1);
+        }
+        halves = used;
+        used += has_halves ? static_cast<int>(sizeof(f16)) : 0;
+    }
+};
+
+}  // namespace
+
+int64_t buffered_bytes(const DenseLoop& loop, int operands, char* const* pointers, const int64_t* step) {
+    return RowPlan(loop, operands, pointers, step).used;
+}
+
 void compute_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
                  const int64_t* step) {
-    constexpr int kMostOperands = 8;
-    bool in_place[kMostOperands];
-    int64_t place[kMostOperands], used = 0;  // of a buffer, in bytes for an element
-    bool has_halves = false;                 // f16 on their way between a strided row and a buffer
-    for (int k = 0; k < operands; ++k) {
-        in_place[k] = pointers[k] != nullptr && step[k] == 1 && !loop.converted[k];
-        place[k] = used;
-        used += in_place[k] ? 0 : loop.converted[k] ? static_cast<int>(sizeof(float)) : loop.size[k];
-        has_halves = has_halves || (loop.converted[k] && step[k] != 1);
-    }
-    if (used == 0) return loop.run(loop.fn, element, count, pointers);
-    const int64_t halves_place = used;
-    used += has_halves ? static_cast<int>(sizeof(f16)) : 0;
-    // Whole blocks: then every buffer begins at a multiple of 64 bytes.
-    const int64_t most = std::min<int64_t>(kBufferBytes / used / kBlock * kBlock, kBuffer);
     static_assert(kBufferBytes / (kMostOperands * 8 + 2) >= kBlock, "room for a block of every operand");
     alignas(64) char buffer[kBufferBytes];
-    char* const halves = buffer + halves_place * most;
+    compute_buffered_row(loop, operands, element, count, pointers, step, buffer, kBufferBytes);
+}
+
+void compute_buffered_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
+                          const int64_t* step, char* buffer, int64_t buffer_bytes) {
+    const RowPlan plan(loop, operands, pointers, step);
+    if (plan.used == 0) return loop.run(loop.fn, element, count, pointers);
+    // Whole blocks: then every buffer begins at a multiple of 64 bytes.
+    const int64_t most = std::min<int64_t>(buffer_bytes / plan.used / kBlock * kBlock, kBuffer);
+    char* const halves = buffer + plan.halves * most;
     for (int64_t first = 0; first < count; first += most) {
         const int64_t n = std::min(count - first, most);
         char *start[kMostOperands], *now[kMostOperands];
         for (int k = 0; k < operands; ++k) {
             start[k] = pointers[k] == nullptr ? nullptr : pointers[k] + first * step[k] * loop.size[k];
-            now[k] = in_place[k] ? start[k] : buffer + place[k] * most;
-            if (k < loop.outputs || in_place[k]) continue;
+            now[k] = plan.in_place[k] ? start[k] : buffer + plan.place[k] * most;
+            if (k < loop.outputs || plan.in_place[k]) continue;
             char* const row = !loop.converted[k] ? now[k] : step[k] == 1 ? start[k] : halves;
             if (step[k] != 1) gather_bytes(loop.size[k], row, start[k], step[k], n);
             if (loop.converted[k]) widen_row(reinterpret_cast<float*>(now[k]), reinterpret_cast<const f16*>(row), n);
         }
         loop.run(loop.fn, element + first, n, now);
         for (int k = 0; k < loop.outputs; ++k) {
-            if (start[k] == nullptr || in_place[k]) continue;
+            if (start[k] == nullptr || plan.in_place[k]) continue;
             char* const row = !loop.converted[k] ? now[k] : step[k] == 1 ? start[k] : halves;
             if (loop.converted[k]) narrow_row(reinterpret_cast<f16*>(row), reinterpret_cast<const float*>(now[k]), n);
             if (step[k] != 1) scatter_bytes(loop.size[k], start[k], row, step[k], n);

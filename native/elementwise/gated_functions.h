@@ -50,19 +50,9 @@ BK_HD compute_t<T> far_product(Split<compute_t<T>> power, bool vanishes, compute
     return scale(mantissa, power.exponent + f.exponent + g.exponent);
 }
 
-// far() or near(); on the CPU both are computed, and far() is for `far` alone.
-template <class T, class Far, class Near>
-BK_HD auto far_or_near(bool far, const Far& far_result, const Near& near_result) {
-#if BK_ON_GPU
-    return far ? far_result() : near_result();
-#else
-    if constexpr (std::is_floating_point_v<decltype(near_result())>) {
-        return math::select(far, far_result(), near_result());
-    } else {
-        const auto a = far_result(), b = near_result();
-        return pack(math::select(far, get<0>(a), get<0>(b)), math::select(far, get<1>(a), get<1>(b)));
-    }
-#endif
+template <class C>
+BK_HD Pack<C, C> select_pack(bool condition, const Pack<C, C>& a, const Pack<C, C>& b) {
+    return pack(math::select(condition, get<0>(a), get<0>(b)), math::select(condition, get<1>(a), get<1>(b)));
 }
 
 // a dy f is first second f for any |f| below 1 or near it, without a step out of the range that the result is in.
@@ -80,19 +70,16 @@ struct TwoFactors {
     }
 };
 
-// e^-|b|, and how the gates take it where b is far below 0.
+// e^b where b is far below 0. Conditions are functions, since GCC does not vectorise loops with a struct of several.
 template <class T>
 struct FarDecay {
     using C = compute_t<T>;
-    C z;
-    bool far, vanishes;
+    C b, z;
 
-    static BK_HD FarDecay of(C b) {
-        constexpr C kNear = C(-kLeastNear<C> * 0.6931471805599453), kFar = C(-kLeastFar<C> * 0.6931471805599453);
-        return {math::min(kFar, -b), kHasFarGates<T> && b < -kNear, b == -C(INFINITY)};
-    }
+    BK_HD explicit FarDecay(C b_) : b(b_), z(math::min(C(kLeastFar<C> * -0.6931471805599453), -b_)) {}
+    BK_HD bool far() const { return kHasFarGates<T> && b < C(kLeastNear<C> * 0.6931471805599453); }
     BK_HD C product(C factor, C u, C v = 1) const {
-        return far_product<T>(far_power<T>(kLog2E<T>, -z), vanishes, factor, u, v);
+        return far_product<T>(far_power<T>(kLog2E<T>, -z), b == -C(INFINITY), factor, u, v);
     }
 };
 
@@ -100,8 +87,10 @@ template <class T>
 struct Glu {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
-        const auto d = FarDecay<T>::of(b);
-        return far_or_near<T>(d.far, [&] { return d.product(C(1), a); }, [&] { return near(a, b); });
+        const auto d = FarDecay<T>(b);
+        if (BK_ON_GPU && !d.far()) return near(a, b);
+        const C far = d.product(C(1), a);
+        return BK_ON_GPU ? far : math::select(d.far(), far, near(a, b));
     }
 
 private:
@@ -116,9 +105,10 @@ template <class T>
 struct GluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
-        const auto d = FarDecay<T>::of(b);
-        return far_or_near<T>(
-            d.far, [&] { return pack(d.product(C(1), dy), d.product(C(1), a, dy)); }, [&] { return near(a, b, dy); });
+        const auto d = FarDecay<T>(b);
+        if (BK_ON_GPU && !d.far()) return near(a, b, dy);
+        const auto far = pack(d.product(C(1), dy), d.product(C(1), a, dy));
+        return BK_ON_GPU ? far : select_pack(d.far(), far, near(a, b, dy));
     }
 
 private:
@@ -161,8 +151,10 @@ template <class T>
 struct Swiglu {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
-        const auto d = FarDecay<T>::of(b);
-        return far_or_near<T>(d.far, [&] { return d.product(-d.z, a); }, [&] { return silu_times<T>(a, b, Decay<T>::of(b)); });
+        const auto d = FarDecay<T>(b);
+        if (BK_ON_GPU && !d.far()) return silu_times<T>(a, b, Decay<T>::of(b));
+        const C far = d.product(-d.z, a);
+        return BK_ON_GPU ? far : math::select(d.far(), far, silu_times<T>(a, b, Decay<T>::of(b)));
     }
 };
 
@@ -170,9 +162,10 @@ template <class T>
 struct SwigluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
-        const auto d = FarDecay<T>::of(b);
-        return far_or_near<T>(
-            d.far, [&] { return pack(d.product(-d.z, dy), d.product(C(1) - d.z, a, dy)); }, [&] { return near(a, b, dy); });
+        const auto d = FarDecay<T>(b);
+        if (BK_ON_GPU && !d.far()) return near(a, b, dy);
+        const auto far = pack(d.product(-d.z, dy), d.product(C(1) - d.z, a, dy));
+        return BK_ON_GPU ? far : select_pack(d.far(), far, near(a, b, dy));
     }
 
 private:
@@ -189,15 +182,11 @@ private:
 template <class T>
 struct FarNormal {
     using C = compute_t<T>;
-    C z;
-    bool far, vanishes;
+    static constexpr bool f64 = std::is_same_v<C, double>;  // bounds are sqrt(-2 ln 2 kLeastNear) and so on
+    C b, z;
 
-    static BK_HD FarNormal of(C b) {
-        constexpr bool f64 = std::is_same_v<C, double>;  // sqrt(-2 ln 2 kLeastNear) and so on
-        constexpr C kNear = C(f64 ? 35.32230067546424 : 11.774100225154747);
-        constexpr C kFar = C(f64 ? 66.60436889261582 : 24.976638334730932);
-        return {math::min(kFar, -b), kHasFarGates<T> && b < -kNear, b == -C(INFINITY)};
-    }
+    BK_HD explicit FarNormal(C b_) : b(b_), z(math::min(C(f64 ? 66.60436889261582 : 24.976638334730932), -b_)) {}
+    BK_HD bool far() const { return kHasFarGates<T> && b < C(f64 ? -35.32230067546424 : -11.774100225154747); }
     BK_HD C series() const {
         const C inverse = math::reciprocal<T>(z), w = inverse * inverse;
         if constexpr (std::is_same_v<C, double>)
@@ -206,9 +195,9 @@ struct FarNormal {
             return polynomial(w, 1, -1, 3, -15, 105, -945);
     }
     // The power times phi(0) gelu(b) / phi(b) or phi(0) gelu'(b) / phi(b), and u, v.
-    BK_HD C product(C u) const { return far_product<T>(power(), vanishes, -kDensity * series(), u); }
+    BK_HD C product(C u) const { return far_product<T>(power(), b == -C(INFINITY), -kDensity * series(), u); }
     BK_HD C slope_product(C u, C v) const {
-        return far_product<T>(power(), vanishes, -kDensity * (z - series() * math::reciprocal<T>(z)), u, v);
+        return far_product<T>(power(), b == -C(INFINITY), -kDensity * (z - series() * math::reciprocal<T>(z)), u, v);
     }
 
 private:
@@ -223,8 +212,10 @@ template <class T>
 struct Geglu {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
-        const auto d = FarNormal<T>::of(b);
-        return far_or_near<T>(d.far, [&] { return d.product(a); }, [&] { return near(a, b); });
+        const auto d = FarNormal<T>(b);
+        if (BK_ON_GPU && !d.far()) return near(a, b);
+        const C far = d.product(a);
+        return BK_ON_GPU ? far : math::select(d.far(), far, near(a, b));
     }
 
 private:
@@ -238,9 +229,10 @@ template <class T>
 struct GegluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
-        const auto d = FarNormal<T>::of(b);
-        return far_or_near<T>(
-            d.far, [&] { return pack(d.product(dy), d.slope_product(a, dy)); }, [&] { return near(a, b, dy); });
+        const auto d = FarNormal<T>(b);
+        if (BK_ON_GPU && !d.far()) return near(a, b, dy);
+        const auto far = pack(d.product(dy), d.slope_product(a, dy));
+        return BK_ON_GPU ? far : select_pack(d.far(), far, near(a, b, dy));
     }
 
 private:

@@ -108,9 +108,13 @@ struct NormalTail {
 // factor gelu(x), the product before any rounding of gelu to a subnormal number.
 template <class T>
 BK_HD compute_t<T> gelu_times(compute_t<T> factor, compute_t<T> x, const NormalTail<T>& normal, const ScaledExp<T>& e) {
-    const bool negative = x < compute_t<T>(0);
-    const compute_t<T> tail = carried_times_exp<T>(normal.tail(), e);
-    return factor * math::select(negative, -tail, x - tail * e.scale) * math::select(negative, e.scale, compute_t<T>(1));
+    using C = compute_t<T>;
+    const bool negative = x < C(0);
+    const C tail = carried_times_exp<T>(normal.tail(), e);
+    const C y = factor * math::select(negative, -tail, x - tail * e.scale) * math::select(negative, e.scale, C(1));
+    if constexpr (std::is_same_v<T, f16>) return y;
+    // Half of a small x, which in itself may lose digits.
+    return math::select(normal.z < C(0x1p-60), factor * C(0.5) * x, y);
 }
 
 // The derivative of gelu, but for the scale where x is negative: g at -z gives 1 - g at z.

@@ -80,20 +80,17 @@ BK_HD compute_t<T> ranged_product(const RootedPower<T>& y, compute_t<T> u, compu
     return scale(product * math::select(divide, C(1), h.mantissa) / math::select(divide, h.mantissa, C(1)), exponent);
 }
 
-// y u v, times w or over it: as it stands where that keeps to the range. `sign` gives what x^e has over |x|^e.
-template <class T, class Sign>
-BK_HD compute_t<T> power_product(const RootedPower<T>& y, compute_t<T> u, compute_t<T> v, compute_t<T> w, bool divide,
-                                 const Sign& sign) {
+// y u v, times w or over it: as it stands where that keeps to the range. `sign` is what x^e has over |x|^e.
+template <class T>
+BK_HD compute_t<T> power_product(const RootedPower<T>& y, compute_t<T> sign, compute_t<T> u, compute_t<T> v, compute_t<T> w,
+                                 bool divide) {
     using C = compute_t<T>;
-    const auto size = [](C x) { return math::fabs<C>(linear_log2(x)); };
-    const bool plain = y.size + size(u) + size(v) + size(w) < kPlain<C>;
-    const auto product = [&] { return y.root * (u * v) * math::select(divide, C(1), w) / math::select(divide, w, C(1)); };
-    const auto ranged = [&] { return ranged_product<T>(y, u * math::select(y.far, sign(), C(1)), v, w, divide); };
-#if BK_ON_GPU
-    return plain ? product() : ranged();
-#else
-    return math::select(plain, product(), ranged());
-#endif
+    const C sizes = math::fabs<C>(linear_log2(u)) + math::fabs<C>(linear_log2(v)) + math::fabs<C>(linear_log2(w));
+    const bool plain = y.size + sizes < kPlain<C>;
+    const C product = y.root * (u * v) * math::select(divide, C(1), w) / math::select(divide, w, C(1));
+    if (BK_ON_GPU && plain) return product;
+    const C ranged = ranged_product<T>(y, u * math::select(y.far, sign, C(1)), v, w, divide);
+    return BK_ON_GPU ? ranged : math::select(plain, product, ranged);
 }
 
 // The power y of an x and an exponent in f64, for a product with other numbers of f32 whose result is one.
@@ -141,7 +138,7 @@ BK_HD compute_t<T> power_slope(compute_t<T> x, compute_t<T> p, compute_t<T> dy) 
         const C e = math::select(divide, p, p - math::select(twice, C(2), C(1)));
         const auto y = RootedPower<T>::of(x, e);
         const C w = math::select(twice | divide, y.base, C(1));
-        dx = power_product<T>(y, p, dy, w, divide, [&] { return slope_sign<T>(x, p); });
+        dx = power_product<T>(y, slope_sign<T>(x, p), p, dy, w, divide);
     }
     return math::select(p == C(0), C(0), dx);
 }
@@ -149,16 +146,14 @@ BK_HD compute_t<T> power_slope(compute_t<T> x, compute_t<T> p, compute_t<T> dy) 
 // y u v of the 16-bit types. Of f16 it fits in f32; for bf16 exponents are added apart.
 template <class T>
 BK_HD float half_product(math::HalfPower y, float u, float v) {
-    const bool finite = math::fabs<T>(y.exponent) < INFINITY;
+    constexpr float kFar = std::is_same_v<T, f16> ? 100 : 1000;  // beyond the range whatever the finite other factors
+    const float bounded = math::max(-kFar, math::min(kFar, y.exponent));
+    const float exponent = math::select(math::fabs<T>(y.exponent) < INFINITY, bounded, y.exponent);
     if constexpr (std::is_same_v<T, f16>) {
-        constexpr float kFar = 100;  // beyond the range whatever the other factors, but for 0
-        const float exponent = math::select(finite, math::min(kFar, y.exponent), y.exponent);
         return y.factor * math::exp2<T>(exponent) * u * v;
     } else {
-        constexpr float kFar = 1000;  // beyond the range whatever the other factors, but for 0
         const Split<float> g = split(u), h = split(v);
-        const float bounded = math::max(-kFar, math::min(kFar, y.exponent));
-        const float exponent = math::select(finite, bounded, y.exponent), n = math::rint<T>(bounded);
+        const float n = math::rint<T>(bounded);
         const float mantissa = y.factor * math::exp2<T>(exponent - n) * g.mantissa * h.mantissa;
         return scale(mantissa, g.exponent + h.exponent + static_cast<int32_t>(n));
     }
@@ -205,8 +200,8 @@ private:
         } else {
             const auto y = RootedPower<T>::of(a, b);
             const C log = math::log<T>(a);
-            const auto sign = [&] { return math::select(is_whole(b) & is_odd(b), math::copysign<T>(C(1), a), C(1)); };
-            return without_limit(a, b, log, y.root == C(0), power_product<T>(y, dy, log, C(1), false, sign));
+            const C sign = math::select(is_whole(b) & is_odd(b), math::copysign<T>(C(1), a), C(1));
+            return without_limit(a, b, log, y.root == C(0), power_product<T>(y, sign, dy, log, C(1), false));
         }
     }
     static BK_HD C without_limit(C a, C b, C log, bool vanishes, C db) {
@@ -310,7 +305,7 @@ struct PowiBackward {
                 dx = static_cast<C>(product * math::select(divide, 1.0, z) / math::select(divide, z, 1.0));
             } else {
                 const auto y = RootedPower<T>::of(magnitude, e.exponent);
-                dx = power_product<T>(y, p * sign * e.correction(magnitude), dy, w, divide, [] { return C(1); });
+                dx = power_product<T>(y, C(1), p * sign * e.correction(magnitude), dy, w, divide);
             }
         }
         return math::select(p0 == 0, C(0), dx);

@@ -1,7 +1,6 @@
 """The CPU library on small stacks: at most 16 KiB a call, on the calling thread and on those of OpenMP."""
 
 import ctypes
-import os
 import struct
 import subprocess
 import sys
@@ -9,7 +8,8 @@ import sys
 import pytest
 
 from cases import CASES, Draw
-from harness import OPS, ROOT, ROWS, Launch, workspace_size
+from harness import OPS, ROWS, Launch, workspace_size
+from harness.child import child_environment
 from test_c_abi import SOURCES, compile_strictly, compiler
 
 MOST = 16 * 1024
@@ -123,10 +123,7 @@ for name, case in CASES.items():
 
 def test_small_stacks_of_openmp(library):
     """The threads that OpenMP starts, where a call leaves some of its work to them."""
-    environment = os.environ | {
-        "OMP_STACKSIZE": "64k", "OMP_NUM_THREADS": "4", "BARACUDA_LIB": library.path,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
-    }  # fmt: skip
+    environment = child_environment(OMP_STACKSIZE="64k", OMP_NUM_THREADS="4", BARACUDA_LIB=library.path)
     program = "import baracuda\nLIBRARY = baracuda.default_library()\n" + SCRIPT
     result = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False, timeout=300

@@ -62,6 +62,15 @@ def exp_minus_square(x, scale=1):
     return exp_pair(-scale * high, -scale * low)
 
 
+def power(x, exponent):
+    """x^exponent. That of finite numbers is neither 0 nor infinite; what it is multiplied by may be, and decides."""
+    x, exponent = wide(x), wide(exponent)
+    value = np.power(x, exponent)
+    least, most = Wide(2) ** -16000, Wide(2) ** 16000
+    within = np.isfinite(x) & (x != 0) & np.isfinite(exponent) & ~np.isnan(value)
+    return np.where(within, np.copysign(np.clip(np.abs(value), least, most), value), value)
+
+
 # --- libm ------------------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from harness.numerics import COMPUTE, LARGEST, SMALLEST_NORMAL
 
+from .extended import power
 from .pairs import X, floor_divide, trunc_divide
 
 
@@ -53,8 +54,8 @@ def power_less_one(x, y, less):
     Of 0 and infinity it is the power `less`, y - 1 rounded to the compute type, which decides the sign alone.
     """
     exact = np.isinf(y) | (((y - 1) + 1 == y) & (y - (y - 1) == 1))
-    general = np.where(exact, np.power(x, y - 1), np.power(x, y) / x)
-    return np.where((x == 0) | np.isinf(x), np.power(x, less), general)
+    general = np.where(exact, power(x, y - 1), power(x, y) / x)
+    return np.where((x == 0) | np.isinf(x), power(x, less), general)
 
 
 def pow(dy, a, b, dtype):
@@ -62,7 +63,7 @@ def pow(dy, a, b, dtype):
     x, y, g = a.astype(X), b.astype(X), dy.astype(X)
     compute = {"f32": np.float32, "f64": np.float64}[COMPUTE[dtype]]
     rounded = (b.astype(compute) - compute(1)).astype(X)
-    less, same, log = power_less_one(x, y, rounded), np.power(x, y), np.log(x)
+    less, same, log = power_less_one(x, y, rounded), power(x, y), np.log(x)
     slip = np.abs(rounded - (y - 1)) * np.abs(np.log(np.abs(x)))
     slip = np.where(np.isfinite(slip), slip, 0) / X(np.finfo(compute).eps / 2)
     da = np.where(b == 0, 0, y * less * g)

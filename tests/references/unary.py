@@ -28,6 +28,7 @@ from .extended import (
     normal_cdf,
     normal_density,
     parts,
+    power,
     trigamma,
     two_product,
     wide,
@@ -306,9 +307,9 @@ backward(lambda dy, x, alpha=1: np.where(x > 0, dy, alpha * np.exp(x) * dy), "el
 # --- Powers ----------------------------------------------------------------------------------------------------------
 
 forward(np.power, "powf")
-backward(lambda dy, x, p: np.where(p == 0, Wide(0), p * np.power(x, p - 1) * dy), "powf")
+backward(lambda dy, x, p: np.where(p == 0, Wide(0), p * power(x, p - 1) * dy), "powf")
 forward(lambda x, n: np.power(x, np.trunc(n)), "powi")
-backward(lambda dy, x, n: np.where(np.trunc(n) == 0, Wide(0), np.trunc(n) * np.power(x, np.trunc(n) - 1) * dy), "powi")
+backward(lambda dy, x, n: np.where(np.trunc(n) == 0, Wide(0), np.trunc(n) * power(x, np.trunc(n) - 1) * dy), "powi")
 
 # --- Integers --------------------------------------------------------------------------------------------------------
 
