@@ -74,7 +74,7 @@ ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings abi check-abi demo demo-libraries run-demo test bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
+.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
 all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
@@ -100,7 +100,7 @@ RUNTIME := numpy cffi $(if $(HAS_GPU),cuda-python)
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check
 
 $(VENV)/.usable: tools/requirements.txt
-	@echo "$(VENV): a Python environment with $(RUNTIME)"
+	@echo "$(VENV): a Python environment with $(strip $(RUNTIME))"
 	$(Q)$(PYTHON) -m venv $(VENV)
 	$(Q)$(PIP_INSTALL) -c tools/requirements.txt $(RUNTIME)
 	@touch $@
@@ -143,6 +143,15 @@ abi: ## rewrite the public header from the op tables
 check-abi: cpu ## header = op tables = symbols of the libraries
 	$(PYTHON) tools/gen_abi.py header --check
 	$(PYTHON) tools/check_abi.py $(HEADER) $(wildcard $(BUILD)/*/libbaracuda_kernels.so)
+
+check-units: $(CONTENTS)/.stamp ## no translation unit of what is built compiles too long or has too many kernels
+	@$(MAKE) --no-print-directory INNER=1 $(patsubst $(OUT)/%/libbaracuda_kernels.so,check-%-units,$(wildcard $(OUT)/*/libbaracuda_kernels.so))
+
+check-cpu-units:
+	@$(PYTHON) tools/check_units.py $(CPU_OBJECTS)
+
+check-cuda-units:
+	@$(PYTHON) tools/check_units.py --chips $$(wc -w < $(BUILD)/cuda/archs.txt) $(CUDA_OBJECTS)
 
 # The inner make takes both files as they are: what may be made anew would make all objects old to `make -n`.
 ifndef INNER

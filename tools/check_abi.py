@@ -31,19 +31,24 @@ def _string(table: bytes, at: int) -> str:
     return table[at : table.index(b"\0", at)].decode()
 
 
-def exported_symbols(path: pathlib.Path) -> set[str]:
-    """Names that a 64-bit little-endian shared object defines for others."""
-    data = path.read_bytes()
+def sections(path: pathlib.Path, data: bytes) -> list[tuple[int, ...]]:
+    """Section headers of a 64-bit little-endian ELF file, their fields in its order."""
     if data[:6] != b"\x7fELF\x02\x01":
         raise NotElfError(f"{path} is no 64-bit little-endian ELF file")
     (start,) = struct.unpack_from("<Q", data, 0x28)
-    entry_size, count = struct.unpack_from("<HH", data, 0x3A)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", data, start + k * entry_size) for k in range(count)]
+    size, count = struct.unpack_from("<HH", data, 0x3A)
+    return [struct.unpack_from("<IIQQQQIIQQ", data, start + k * size) for k in range(count)]
+
+
+def exported_symbols(path: pathlib.Path) -> set[str]:
+    """Names that a shared object defines for others."""
+    data = path.read_bytes()
+    found = sections(path, data)
     names = set()
-    for _, kind, _, _, offset, size, link, _, _, step in sections:
+    for _, kind, _, _, offset, size, link, _, _, step in found:
         if kind != SHT_DYNSYM:
             continue
-        strings = data[sections[link][4] : sections[link][4] + sections[link][5]]
+        strings = data[found[link][4] : found[link][4] + found[link][5]]
         for at in range(offset, offset + size, step):
             name, info, other, section = struct.unpack_from("<IBBH", data, at)
             visible = info >> 4 in (GLOBAL, WEAK, UNIQUE) and other & 3 not in HIDDEN

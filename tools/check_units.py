@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Holds each translation unit of a build to a time and a number of kernels.
+
+usage: check_units.py OBJECT... [--chips N] [--seconds 60] [--one-chip-seconds 120] [--kernels 200]
+
+A unit that grows beyond them is to be cut up: it keeps one core busy after all others are done, and so does every edit
+of it. The time is the CPU time of the compiler, which a busy machine does not change, as tools/compile.sh keeps it in
+OBJECT.seconds: 60 s, and as much again for each chip beyond the first of CUDA_ARCHS; 120 s for a unit whose name ends
+with its only chip (attention_sm90a). Where ccache had the object no time is known, which is said.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import struct
+import sys
+
+from check_abi import NotElfError, sections
+
+SHF_ALLOC, SHF_STRINGS = 0x2, 0x20
+
+
+def kernels(path: pathlib.Path) -> int:
+    """Kernels of an object, which nvcc registers by their mangled names; no other string literal is one."""
+    data = path.read_bytes()
+    names: set[bytes] = set()
+    for _, _, flags, _, offset, size, *_ in sections(path, data):
+        if flags & SHF_STRINGS and flags & SHF_ALLOC:
+            names.update(data[offset : offset + size].split(b"\0"))
+    return sum(name.startswith(b"_Z") for name in names)
+
+
+def seconds(path: pathlib.Path) -> float | None:
+    record = path.with_name(f"{path.name}.seconds")
+    return float(record.read_text()) if record.exists() else None
+
+
+def failures(args: argparse.Namespace) -> list[str]:
+    """What is beyond a limit, a line each; says how far the others are from it."""
+    lines, units = [], []
+    for path in args.object:
+        is_of_one_chip = re.search(r"_sm\d+[af]?$", path.stem) is not None
+        limit = args.one_chip_seconds if is_of_one_chip else args.seconds * args.chips
+        units.append((path.stem, seconds(path), kernels(path)))
+        _, time, count = units[-1]
+        if time is not None and time > limit:
+            lines.append(f"{path}: {time:.0f} s of CPU time, at most {limit:.0f}")
+        if count > args.kernels:
+            lines.append(f"{path}: {count} kernels, at most {args.kernels}")
+    timed = [(time, name) for name, time, _ in units if time is not None]
+    most, holder = max((count, name) for name, _, count in units)
+    where = os.path.commonpath([path.parent for path in args.object])
+    about = [f"{len(units)} units of {where}", f"{len(units) - len(timed)} of them from ccache"]
+    if timed:
+        longest, name = max(timed)
+        about.append(f"{sum(time for time, _ in timed):.0f} s, the longest {longest:.0f} ({name})")
+    if most:
+        about.append(f"{sum(count for *_, count in units)} kernels, the most {most} ({holder})")
+    print(*about, sep="; ")
+    return lines
+
+
+def main(arguments: list[str] | None = None) -> int:
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("object", type=pathlib.Path, nargs="+")
+    ap.add_argument("--chips", type=int, default=1, help="that each unit is compiled for")
+    ap.add_argument("--seconds", type=float, default=60)
+    ap.add_argument("--one-chip-seconds", type=float, default=120)
+    ap.add_argument("--kernels", type=int, default=200)
+    args = ap.parse_args(arguments)
+    try:
+        lines = failures(args)
+    except (OSError, NotElfError, struct.error) as error:
+        lines = [f"check_units.py: {error}"]
+    print(*lines, sep="\n", end="\n" if lines else "", file=sys.stderr)
+    return int(bool(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
