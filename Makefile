@@ -256,10 +256,12 @@ bench: $(LIBRARIES) gen $(VENV_READY) ## speed against a device copy and PyTorch
 
 SANITIZE := -fsanitize=address,undefined
 san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitizer and UndefinedBehaviorSanitizer
+	@echo "make san: builds the CPU library with sanitizers, then runs the tests that call it; $(SAN_TIME)"
 	@$(MAKE) --no-print-directory cpu BUILD=$(BUILD)/san SAN_LINK="$(SANITIZE)" \
 	    CXXFLAGS="-O1 -g $(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -DBK_ONE_ISA"
-	LD_PRELOAD="$(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libubsan.so)" \
-	    ASAN_OPTIONS=detect_leaks=0 BARACUDA_LIB=$(BUILD)/san/cpu/libbaracuda_kernels.so $(PY) -m pytest tests $(TEST_ARGS)
+	$(Q)LD_PRELOAD="$(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libubsan.so)" \
+	    ASAN_OPTIONS=detect_leaks=0 BARACUDA_LIB=$(BUILD)/san/cpu/libbaracuda_kernels.so \
+	    $(PY) -m pytest tests -m "not unsanitized" $(TEST_ARGS)
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
 CXX_FILES := $(wildcard native/*/*.h native/*/*.cuh native/*/*.cu native/*/*.cpp tests/c_abi/* tests/gpu_on_threads/*.cpp tests/gpu_on_threads/core/*)

@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.unsanitized("no library is called")
+
 check_units = importlib.import_module("check_units")
 
 

@@ -10,6 +10,8 @@ import baracuda as bk
 from fakes import PLANS, FakeLibrary, example_descriptor
 from naming import Tries
 
+pytestmark = pytest.mark.unsanitized("descriptors refuse what is wrong before a library is called")
+
 ENUMERATIONS = [kind for kind in vars(bk).values() if isinstance(kind, type) and issubclass(kind, enum.IntEnum)]
 FIELDS = [(name, field) for name in PLANS for field in dataclasses.fields(example_descriptor(name))]
 CHOICES = [(name, field) for name, field in FIELDS if "enumeration" in field.metadata]

@@ -9,6 +9,8 @@ import pytest
 
 from tools.fit.polynomials import polynomials
 
+pytestmark = pytest.mark.unsanitized("no library is called")
+
 CORE = pathlib.Path(__file__).resolve().parents[1] / "native" / "core"
 POLYNOMIALS = list(polynomials())
 NUMBER = r"[-+]?[0-9][0-9.]*(?:e[-+]?[0-9]+)?"

@@ -3,8 +3,12 @@
 import pathlib
 import subprocess
 
+import pytest
+
 from harness import ROOT
 from test_c_abi import compile_strictly, compiler
+
+pytestmark = pytest.mark.unsanitized("it builds a program of its own, without sanitizers")
 
 SOURCES = pathlib.Path(__file__).parent / "gpu_on_threads"
 

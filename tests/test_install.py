@@ -15,6 +15,8 @@ import pytest
 from harness import ROOT
 from test_c_abi import PROGRAMS, SOURCES, compile_strictly, compiler
 
+pytestmark = pytest.mark.unsanitized("it builds libraries of its own, without sanitizers")
+
 NOT_SOURCES = (".git", ".venv", "build", "dist", "libs", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 GENERATED = ("_ffi.py", "_oplist.py")
 

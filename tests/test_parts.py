@@ -13,6 +13,8 @@ import baracuda as bk
 from harness import ROOT
 from test_install import attempt, make
 
+pytestmark = pytest.mark.unsanitized("it builds libraries of its own, without sanitizers")
+
 abi_table = importlib.import_module("abi_table")
 check_abi = importlib.import_module("check_abi")
 gen_abi = importlib.import_module("gen_abi")
