@@ -95,12 +95,15 @@ struct GateDecay {
     C b, z;
     GatePower<T> power;
 
-    BK_HD explicit GateDecay(C b_)
-        : b(b_), z(math::min(bound(b_), math::fabs<T>(b_))), power(GatePower<T>::of(kLog2E<T>, -z)) {}
+    BK_HD explicit GateDecay(C b_, bool both = false)
+        : b(b_), z(math::min(bound(b_, both), math::fabs<T>(b_))), power(GatePower<T>::of(kLog2E<T>, -z)) {}
     BK_HD bool far() const { return kHasFarGates<T> && b < -kNear; }
-    static BK_HD C bound(C b) { return kHasFarGates<T> ? math::select(b < C(0), kFar, kNear) : C(-kLeastExponent<T>); }
-    // f, but 0 for b = -infinity.
-    BK_HD C open(C f) const { return math::select(b == -C(INFINITY), C(0), f); }
+    // Below, the power is to be had for negative b, and for positive ones if `both`.
+    static BK_HD C bound(C b, bool both) {
+        return kHasFarGates<T> ? math::select((b < C(0)) | both, kFar, kNear) : C(-kLeastExponent<T>);
+    }
+    // f, but 0 for an infinite b.
+    BK_HD C open(C f) const { return math::select(math::fabs<T>(b) == C(INFINITY), C(0), f); }
     BK_HD C logistic() const { return op::logistic<T>(b < C(0), power.value.value); }
 };
 
@@ -115,15 +118,17 @@ struct Glu {
     }
 };
 
-// sigmoid' = s (1 - s) = e / (1 + e)^2 with e = exp(-|b|)
+// sigmoid' = s (1 - s) = e / (1 + e)^2 with e = exp(-|b|), which vanishes on both sides of 0
 template <class T>
 struct GluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
-        const GateDecay<T> d(b);
-        if (BK_ON_GPU && !d.far()) return near(d, a, dy);
-        const auto far = pack(d.power.product(d.open(C(1)), dy), d.power.product(d.open(C(1)), a, dy));
-        return BK_ON_GPU ? far : select_pack(d.far(), far, near(d, a, dy));
+        const GateDecay<T> d(b, true);
+        const bool is_far = kHasFarGates<T> && math::fabs<T>(b) > d.kNear;
+        if (BK_ON_GPU && !is_far) return near(d, a, dy);
+        const C da = math::select(b > C(0), dy, d.power.product(d.open(C(1)), dy));
+        const auto far = pack(da, d.power.product(d.open(C(1)), a, dy));
+        return BK_ON_GPU ? far : select_pack(is_far, far, near(d, a, dy));
     }
 
 private:
