@@ -192,7 +192,8 @@ san: gen ## the test suite on the CPU library under AddressSanitizer and Undefin
 	    ASAN_OPTIONS=detect_leaks=0 BARACUDA_LIB=$(BUILD)/san/cpu/libbaracuda_kernels.so $(PY) -m pytest tests $(TEST_ARGS)
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
-CXX_FILES := $(wildcard native/*/*.h native/*/*.cuh native/*/*.cu native/*/*.cpp tests/c_abi/* tests/gpu_on_threads/*.cpp tests/gpu_on_threads/core/*)
+CXX_FILES := $(wildcard native/*/*.h native/*/*.cuh native/*/*.cu native/*/*.cpp tests/c_abi/* tests/gpu_on_threads/*.cpp tests/gpu_on_threads/core/* \
+             tests/vendor/*.c* tests/vendor/core/*)
 lint: $(VENV_READY) ## ruff and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
