@@ -16,14 +16,25 @@ CCACHE := $(shell command -v ccache 2>/dev/null)
 TABLES := $(wildcard native/*/*.abi)
 GENERATORS := tools/gen_abi.py tools/abi_table.py native/core/prologue.h $(TABLES)
 HEADER := include/baracuda_kernels.h
-GEN := $(BUILD)/gen
+
+# A part of the library, FAMILIES="segment elementwise.lerp" and DTYPES="f32 bf16", has a directory of its own. A choice
+# of families links the objects of the whole; one of dtypes has glue of its own, and so objects.
+empty :=
+space := $(empty) $(empty)
+PART := $(subst $(space),+,$(or $(sort $(FAMILIES)),all))$(if $(strip $(DTYPES)),.$(subst $(space),+,$(sort $(DTYPES))))
+OUT := $(BUILD)$(if $(strip $(FAMILIES)$(DTYPES)),/part/$(PART))
+GLUE := $(if $(strip $(DTYPES)),$(OUT),$(BUILD))
+GEN := $(GLUE)/gen
+CONTENTS := $(OUT)/contents
 
 # Python of the project: the environment's, or $(PYTHON) as it is with `VENV=`.
 ifeq ($(strip $(VENV)),)
 PY := $(PYTHON)
+VENV_USABLE :=
 VENV_READY :=
 else
 PY := $(VENV)/bin/python
+VENV_USABLE := $(VENV)/.usable
 VENV_READY := $(VENV)/.ready
 endif
 
@@ -36,12 +47,17 @@ NVCC_LINK := $(if $(NVCC),-L$(NVCC_ROOT)/lib)
 endif
 NVCC_WHEELS := nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.* nvidia-cuda-cccl==13.0.*
 
+# V=1 shows commands; else a line says what is made.
+Q := $(if $(filter-out 0,$(V)),,@)
+# -j is the outer make's business where it has one.
+PARALLEL = $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j$(JOBS))
+
 # demo, test and bench want the CUDA library only where a device can run it.
 HAS_GPU := $(wildcard /dev/nvidia0)
 
 # WERROR=1 turns warnings into errors, as CI does; a user's newer compiler may know more of them.
 WARNINGS := -Wall -Wextra $(if $(WERROR),-Werror)
-INCLUDES := -Iinclude -Inative -I$(GEN)
+INCLUDES := -Iinclude -Inative
 CXXFLAGS ?= -O3 -g0
 CPU_FLAGS := -std=c++17 -fPIC -fopenmp -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off $(WARNINGS) -Wno-psabi $(INCLUDES)
 comma := ,
@@ -70,12 +86,12 @@ ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda maybe-cuda gen abi check-abi demo test bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
+.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings abi check-abi demo demo-libraries run-demo test bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
 all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
 
-maybe-cuda:
+maybe-cuda: cpu
 ifneq ($(NVCC),)
 	@$(MAKE) --no-print-directory cuda
 else ifneq ($(strip $(VENV)),)
@@ -91,29 +107,47 @@ help: ## this list
 
 # --- Python ----------------------------------------------------------------------------------------------------------
 
-$(VENV)/.ready: tools/requirements.txt
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tools/requirements.txt
+# What the library needs to run; then what developing it needs. The versions of both are those of one file.
+RUNTIME := numpy cffi $(if $(HAS_GPU),cuda-python)
+PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check
+
+$(VENV)/.usable: tools/requirements.txt
+	@echo "$(VENV): a Python environment with $(RUNTIME)"
+	$(Q)$(PYTHON) -m venv $(VENV)
+	$(Q)$(PIP_INSTALL) -c tools/requirements.txt $(RUNTIME)
 	@touch $@
 
-nvcc: $(VENV_READY) ## a CUDA compiler from PyPI, into the environment
-	$(PY) -m pip install --quiet --disable-pip-version-check $(NVCC_WHEELS)
+$(VENV)/.ready: $(VENV)/.usable
+	@echo "$(VENV): tools/requirements.txt"
+	$(Q)$(PIP_INSTALL) -r tools/requirements.txt
+	@touch $@
+
+nvcc: $(VENV_USABLE) ## a CUDA compiler from PyPI, into the environment
+	@echo "$(VENV): nvcc"
+	$(Q)$(PIP_INSTALL) $(NVCC_WHEELS)
 
 # --- Generated -------------------------------------------------------------------------------------------------------
 
 # The stamp lets make decide whether to run the generator; unchanged files keep their time.
 $(GEN)/.stamp: $(GENERATORS) $(wildcard native/*/*_cpu.h)
-	@mkdir -p $(GEN)
-	$(PYTHON) tools/gen_abi.py glue $(GEN)
+	$(Q)$(PYTHON) tools/gen_abi.py glue $(GEN) --dtypes "$(DTYPES)"
 	@touch $@
 
-gen: $(GEN)/.stamp baracuda/_oplist.py baracuda/_ffi.py
+$(CONTENTS)/.stamp: $(GENERATORS)
+	$(Q)$(PYTHON) tools/gen_abi.py part $(@D) --families "$(FAMILIES)" --dtypes "$(DTYPES)"
+	@touch $@
+
+gen: $(GEN)/.stamp $(CONTENTS)/.stamp bindings
+
+bindings: baracuda/_oplist.py baracuda/_ffi.py
+	@:
 
 baracuda/_oplist.py: $(GENERATORS)
-	$(PYTHON) tools/gen_abi.py oplist $@ && touch $@
+	$(Q)$(PYTHON) tools/gen_abi.py oplist $@ && touch $@
 
-baracuda/_ffi.py: $(HEADER) tools/gen_ffi.py | $(VENV_READY)
-	$(PY) tools/gen_ffi.py $@ && touch $@
+baracuda/_ffi.py: $(HEADER) tools/gen_ffi.py | $(VENV_USABLE)
+	@echo "$@"
+	$(Q)$(PY) tools/gen_ffi.py $@ && touch $@
 
 abi: ## rewrite the public header from the op tables
 	$(PYTHON) tools/gen_abi.py header
@@ -122,66 +156,74 @@ check-abi: cpu ## header = op tables = symbols of the libraries
 	$(PYTHON) tools/gen_abi.py header --check
 	$(PYTHON) tools/check_abi.py $(HEADER) $(wildcard $(BUILD)/*/libbaracuda_kernels.so)
 
+# The inner make takes both files as they are: what may be made anew would make all objects old to `make -n`.
+ifndef INNER
 $(BUILD)/commit.txt: FORCE
-	@mkdir -p $(BUILD)
+	@mkdir -p $(@D)
 	@git describe --always --dirty --abbrev=12 2>/dev/null > $@.new || echo unknown > $@.new
 	@cmp -s $@ $@.new && rm $@.new || mv $@.new $@
+endif
 
 # --- Libraries -------------------------------------------------------------------------------------------------------
 
 # The glue's file names are known only after it is written: hence the second make.
-cpu: $(GEN)/.stamp $(BUILD)/commit.txt ## the CPU library
-	@$(MAKE) --no-print-directory -j$(JOBS) $(BUILD)/cpu/libbaracuda_kernels.so INNER=1
+TO_BUILD := $(GEN)/.stamp $(CONTENTS)/.stamp $(BUILD)/commit.txt
+cpu: $(TO_BUILD) ## the CPU library
+	+@$(call BUILD_LIBRARY,cpu,30000)
 
-cuda: $(GEN)/.stamp $(BUILD)/commit.txt ## the CUDA library; CUDA_ARCHS="80 90" chooses the chips
+cuda: $(TO_BUILD) ## the CUDA library; CUDA_ARCHS="80 90" chooses the chips
 	@test -n "$(NVCC)" || { echo "make cuda: no nvcc on PATH nor in $(VENV); 'make nvcc' installs one" >&2; exit 1; }
-	@$(MAKE) --no-print-directory -j$(JOBS) $(BUILD)/cuda/libbaracuda_kernels.so INNER=1
+	@mkdir -p $(BUILD)/cuda && { echo "$(CUDA_ARCHS)" | cmp -s - $(BUILD)/cuda/archs.txt || echo "$(CUDA_ARCHS)" > $(BUILD)/cuda/archs.txt; }
+	+@$(call BUILD_LIBRARY,cuda,$$((40000 / (1 + $(words $(CUDA_ARCHS))))))
 
-GLUE := $(wildcard $(GEN)/*.cu)
+# $(call BUILD_LIBRARY,backend,bytes of glue that a second compiles)
+INNER_MAKE = $(MAKE) --no-print-directory INNER=1 PROGRESS=$(OUT)/$(1)/progress $(1)-library
+BUILD_LIBRARY = PROGRESS=$(OUT)/$(1)/progress tools/compile.sh --plan $(OUT)/$(1)/libbaracuda_kernels.so $(JOBS) $(2) $(INNER_MAKE) \
+                && $(INNER_MAKE) $(PARALLEL)
+
+UNITS := $(shell cat $(CONTENTS)/units.txt 2>/dev/null)
 NATIVE_CU := $(filter-out $(ARCH_CU),$(wildcard native/*/*.cu)) $(ARCH_USED)
 NATIVE_CPU := $(wildcard native/*/*_cpu.cpp)
-CPU_OBJECTS := $(GLUE:$(GEN)/%.cu=$(BUILD)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) \
-               $(BUILD)/cpu/obj/core/library.o
-CUDA_OBJECTS := $(GLUE:$(GEN)/%.cu=$(BUILD)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) \
-                $(BUILD)/cuda/obj/core/library.o
+CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/library.o
+CUDA_OBJECTS := $(UNITS:%=$(GLUE)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) $(OUT)/cuda/obj/core/library.o
 
-$(BUILD)/cpu/obj/gen/%.o: $(GEN)/%.cu Makefile
-	@mkdir -p $(@D)
-	$(CCACHE) $(CXX) $(CPU_FLAGS) $(CXXFLAGS) -MMD -MP -x c++ -c $< -o $@
+cpu-library cuda-library: %-library: $(OUT)/%/libbaracuda_kernels.so
+	@:
+
+# $(call COMPILE,unit) before a compiler
+COMPILE = @tools/compile.sh $(subst /,.,$(1)) $@
+
+$(GLUE)/cpu/obj/gen/%.o: $(GEN)/%.cu Makefile
+	$(call COMPILE,$*) $(CCACHE) $(CXX) $(CPU_FLAGS) $(CXXFLAGS) -MMD -MP -x c++ -c $< -o $@
 
 $(BUILD)/cpu/obj/%_cpu.o: native/%_cpu.cpp Makefile
-	@mkdir -p $(@D)
-	$(CCACHE) $(CXX) $(CPU_FLAGS) $(CXXFLAGS) -MMD -MP -c $< -o $@
+	$(call COMPILE,$*_cpu) $(CCACHE) $(CXX) $(CPU_FLAGS) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
-$(BUILD)/cpu/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(GEN)/.stamp Makefile
+$(OUT)/cpu/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(CONTENTS)/.stamp Makefile
 	@mkdir -p $(@D)
-	@$(call ARCHS_INC,) > $(BUILD)/cpu/archs.inc
-	$(CXX) $(CPU_FLAGS) $(CXXFLAGS) $(INFO) -I$(BUILD)/cpu -DBK_BACKEND='"cpu"' -MMD -MP -c $< -o $@
+	@$(call ARCHS_INC,) > $(OUT)/cpu/archs.inc
+	$(call COMPILE,core/library) $(CXX) $(CPU_FLAGS) $(CXXFLAGS) $(INFO) -I$(CONTENTS) -I$(OUT)/cpu -DBK_BACKEND='"cpu"' -MMD -MP -c $< -o $@
 
-$(BUILD)/cpu/libbaracuda_kernels.so: $(CPU_OBJECTS) native/version_script.map
-	$(CXX) $(LINK_FLAGS) -fopenmp $(SAN_LINK) -o $@ $(CPU_OBJECTS)
+$(OUT)/cpu/libbaracuda_kernels.so: $(CPU_OBJECTS) native/version_script.map
+	@echo "$@"
+	$(Q)$(CXX) $(LINK_FLAGS) -fopenmp $(SAN_LINK) -o $@ $(CPU_OBJECTS)
 
-$(BUILD)/cuda/archs.txt: FORCE
-	@mkdir -p $(@D)
-	@echo "$(CUDA_ARCHS)" | cmp -s - $@ || echo "$(CUDA_ARCHS)" > $@
-
-$(BUILD)/cuda/obj/gen/%.o: $(GEN)/%.cu Makefile $(BUILD)/cuda/archs.txt
-	@mkdir -p $(@D)
-	$(CCACHE) $(NVCC) $(CUDA_FLAGS) $(GENCODE) -MMD -MP -c $< -o $@
+$(GLUE)/cuda/obj/gen/%.o: $(GEN)/%.cu Makefile $(BUILD)/cuda/archs.txt
+	$(call COMPILE,$*) $(CCACHE) $(NVCC) $(CUDA_FLAGS) $(GENCODE) -MMD -MP -c $< -o $@
 
 $(BUILD)/cuda/obj/%.o: native/%.cu Makefile $(BUILD)/cuda/archs.txt
-	@mkdir -p $(@D)
-	$(CCACHE) $(NVCC) $(CUDA_FLAGS) $(GENCODE) -MMD -MP -c $< -o $@
+	$(call COMPILE,$*) $(CCACHE) $(NVCC) $(CUDA_FLAGS) $(GENCODE) -MMD -MP -c $< -o $@
 
 $(foreach f,$(ARCH_USED),$(eval $(f:native/%.cu=$(BUILD)/cuda/obj/%.o): GENCODE := $(call ARCH_GENCODE,$(f))))
 
-$(BUILD)/cuda/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(GEN)/.stamp Makefile $(BUILD)/cuda/archs.txt
+$(OUT)/cuda/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(CONTENTS)/.stamp Makefile $(BUILD)/cuda/archs.txt
 	@mkdir -p $(@D)
-	@$(call ARCHS_INC,$(subst $() ,$(comma) ,$(patsubst %,"sm_%",$(strip $(CUDA_ARCHS))))) > $(BUILD)/cuda/archs.inc
-	$(NVCC) $(CUDA_FLAGS) -x cu $(INFO) -I$(BUILD)/cuda -DBK_BACKEND='"cuda"' -MMD -MP -c $< -o $@
+	@$(call ARCHS_INC,$(subst $(space),$(comma) ,$(patsubst %,"sm_%",$(strip $(CUDA_ARCHS))))) > $(OUT)/cuda/archs.inc
+	$(call COMPILE,core/library) $(NVCC) $(CUDA_FLAGS) -x cu $(INFO) -I$(CONTENTS) -I$(OUT)/cuda -DBK_BACKEND='"cuda"' -MMD -MP -c $< -o $@
 
-$(BUILD)/cuda/libbaracuda_kernels.so: $(CUDA_OBJECTS) native/version_script.map
-	$(NVCC) $(NVCC_LINK) --cudart=static -Xcompiler=-fPIC $(foreach f,$(LINK_FLAGS),$(if $(filter -shared,$f),-shared,-Xlinker $(subst -Wl$(comma),,$f))) -o $@ $(CUDA_OBJECTS)
+$(OUT)/cuda/libbaracuda_kernels.so: $(CUDA_OBJECTS) native/version_script.map
+	@echo "$@"
+	$(Q)$(NVCC) $(NVCC_LINK) --cudart=static -Xcompiler=-fPIC $(foreach f,$(LINK_FLAGS),$(if $(filter -shared,$f),-shared,-Xlinker $(subst -Wl$(comma),,$f))) -o $@ $(CUDA_OBJECTS)
 
 -include $(CPU_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d)
 
@@ -189,17 +231,36 @@ $(BUILD)/cuda/libbaracuda_kernels.so: $(CUDA_OBJECTS) native/version_script.map
 
 LIBRARIES := cpu $(if $(HAS_GPU),maybe-cuda)
 
-demo: $(LIBRARIES) gen ## train a text classifier with the kernels
-	$(PY) -m baracuda.demo $(DEMO_ARGS)
+# All that the demo calls, which tests/test_demo.py holds against it.
+DEMO_TIME := 90 s from a fresh clone on two idle cores, 10 s again
+TEST_TIME := 10 minutes
+DEMO_PART := FAMILIES="attention embedding segment shape_layout elementwise.lerp" DTYPES=f32
 
-test: $(LIBRARIES) gen ## the whole test suite, on the GPU if there is one
-	$(PY) -m pytest tests $(TEST_ARGS)
+demo: ## train a text classifier with the kernels
+	@echo "make demo: compiles the kernels that it calls, then trains a text classifier; $(DEMO_TIME)"
+	@$(if $(HAS_GPU),$(MAKE) --no-print-directory $(VENV_USABLE))
+	@$(MAKE) --no-print-directory $(PARALLEL) bindings demo-libraries
+	@$(MAKE) --no-print-directory run-demo $(DEMO_PART)
 
-bench: $(LIBRARIES) gen ## speed against a device copy and PyTorch; BENCH_ARGS=--help
+demo-libraries:
+	@$(MAKE) --no-print-directory $(LIBRARIES) $(DEMO_PART)
+
+# The part's library for this machine, unless BARACUDA_LIB names another: the last by name is CUDA's, where it was built.
+DEMO_BACKEND = $(if $(findstring cpu,$(DEMO_ARGS)),cpu,$(if $(HAS_GPU),$(patsubst $(OUT)/%/libbaracuda_kernels.so,%,$(lastword $(sort $(wildcard $(OUT)/*/*.so)))),cpu))
+run-demo:
+	$(Q)BARACUDA_LIB="$${BARACUDA_LIB:-$(OUT)/$(DEMO_BACKEND)/libbaracuda_kernels.so}" $(PY) -m baracuda.demo $(DEMO_ARGS)
+
+test: ## the whole test suite, on the GPU if there is one
+	@echo "make test: builds the libraries, then runs the tests; $(TEST_TIME)"
+	@$(if $(HAS_GPU),$(MAKE) --no-print-directory $(VENV_READY))
+	@$(MAKE) --no-print-directory $(PARALLEL) $(LIBRARIES) gen $(VENV_READY)
+	$(Q)$(PY) -m pytest tests $(TEST_ARGS)
+
+bench: $(LIBRARIES) gen $(VENV_READY) ## speed against a device copy and PyTorch; BENCH_ARGS=--help
 	$(PY) -m tools.bench $(BENCH_ARGS)
 
 SANITIZE := -fsanitize=address,undefined
-san: gen ## the test suite on the CPU library under AddressSanitizer and UndefinedBehaviorSanitizer
+san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory cpu BUILD=$(BUILD)/san SAN_LINK="$(SANITIZE)" \
 	    CXXFLAGS="-O1 -g $(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -DBK_ONE_ISA"
 	LD_PRELOAD="$(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libubsan.so)" \
@@ -219,18 +280,18 @@ format: $(VENV_READY) ## apply ruff and clang-format
 	$(CLANG_FORMAT) -i $(CXX_FILES)
 
 # Both libraries side by side; $(BACKEND) is the one that programs get by -lbaracuda_kernels alone.
-BACKEND ?= $(if $(wildcard $(BUILD)/cuda/libbaracuda_kernels.so),cuda,cpu)
+BACKEND ?= $(if $(wildcard $(OUT)/cuda/libbaracuda_kernels.so),cuda,cpu)
 # $(call EACH_LIBRARY,commands) runs them for the backends whose libraries are built, by a shell: make may not look again.
-EACH_LIBRARY = for backend in cpu cuda; do if test -f $(BUILD)/$$backend/libbaracuda_kernels.so; then $(1) || exit 1; fi; done
+EACH_LIBRARY = for backend in cpu cuda; do if test -f $(OUT)/$$backend/libbaracuda_kernels.so; then $(1) || exit 1; fi; done
 DEST := $(DESTDIR)$(abspath $(PREFIX))
 # $(call PKG_CONFIG,name,directory under lib,linker flags)
 PKG_CONFIG = printf '%s\n' 'prefix=$(abspath $(PREFIX))' 'includedir=$${prefix}/include' 'libdir=$${prefix}/lib$(2)' '' 'Name: $(1)' \
     'Description: Machine-learning kernels behind a C ABI' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
     'Libs: -L$${libdir} $(3)-lbaracuda_kernels' > $(DEST)/lib/pkgconfig/$(1).pc
 
-install: cpu ## header, libraries, licence and pkg-config files under PREFIX; BACKEND=cpu or cuda is the one that is linked
+install: cpu ## header, libraries (or a part), licence and pkg-config files under PREFIX; BACKEND=cpu or cuda is the one that is linked
 	@$(if $(filter cpu cuda,$(BACKEND)),,echo "make install: BACKEND is $(BACKEND), must be cpu or cuda" >&2; exit 1)
-	@test -f $(BUILD)/$(BACKEND)/libbaracuda_kernels.so || { echo "make install: no $(BACKEND) library, 'make $(BACKEND)' builds it" >&2; exit 1; }
+	@test -f $(OUT)/$(BACKEND)/libbaracuda_kernels.so || { echo "make install: no $(BACKEND) library, 'make $(BACKEND)' builds it" >&2; exit 1; }
 	install -d $(DEST)/include $(DEST)/lib/pkgconfig $(DEST)/share/licenses/baracuda
 	install -m 644 $(HEADER) $(DEST)/include/
 	install -m 644 LICENSE $(DEST)/share/licenses/baracuda/
@@ -240,13 +301,13 @@ install: cpu ## header, libraries, licence and pkg-config files under PREFIX; BA
 	$(call PKG_CONFIG,baracuda_kernels,,)
 
 install-cpu install-cuda: install-%:
-	install -D -m 755 $(BUILD)/$*/libbaracuda_kernels.so $(DEST)/lib/baracuda/$*/$(SONAME)
+	install -D -m 755 $(OUT)/$*/libbaracuda_kernels.so $(DEST)/lib/baracuda/$*/$(SONAME)
 	ln -sf $(SONAME) $(DEST)/lib/baracuda/$*/libbaracuda_kernels.so
 	$(call PKG_CONFIG,baracuda_kernels_$*,/baracuda/$*,-Wl$(comma)-rpath$(comma)$${libdir} )
 
 # Copies of every library built so far, for a wheel.
 package-libs: cpu
-	@$(call EACH_LIBRARY,install -D -m 755 $(BUILD)/$$backend/libbaracuda_kernels.so $(LIBS)/$$backend/libbaracuda_kernels.so)
+	@$(call EACH_LIBRARY,install -D -m 755 $(OUT)/$$backend/libbaracuda_kernels.so $(LIBS)/$$backend/libbaracuda_kernels.so)
 
 wheel: $(VENV_READY) ## a binary wheel in dist/, with every library built so far
 	$(PY) -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir dist

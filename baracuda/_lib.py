@@ -66,8 +66,13 @@ class Library:
             with contextlib.suppress(AttributeError, self.ffi.error):  # not declared; declared, but not in the file
                 function = self._functions[name] = getattr(self.lib, name)
         if function is None:
-            raise UnsupportedError(f"{self.path} has no symbol {name}", symbol=name)
+            raise UnsupportedError(f"{self.path}{self._part()} has no symbol {name}", symbol=name)
         return function
+
+    def _part(self) -> str:
+        """What the library was restricted to; empty for a whole one."""
+        limits = [f"{key} {' '.join(self.build_info[key])}" for key in ("families", "dtypes") if key in self.build_info]
+        return f", built for {' and '.join(limits)} alone," if limits else ""
 
     def last_error(self) -> str:
         """Text of the calling thread's last failure."""

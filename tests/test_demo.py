@@ -1,5 +1,7 @@
 """The demo, as a user starts it."""
 
+import importlib
+import io
 import pathlib
 import re
 import subprocess
@@ -7,9 +9,11 @@ import sys
 
 import baracuda as bk
 from baracuda import demo
+from harness import OPS, ROWS
 from harness.child import child_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+gen_abi = importlib.import_module("gen_abi")
 
 
 def run_demo(*options: str) -> subprocess.CompletedProcess:
@@ -56,3 +60,25 @@ def test_a_wrong_gradient_is_found(library, monkeypatch):
     assert max(demo.check_gradients(library).values()) < demo.GRADIENT_TOLERANCE
     monkeypatch.setattr(bk, "upload", upload)
     assert min(demo.check_gradients(library).values()) > demo.GRADIENT_TOLERANCE
+
+
+def test_make_demo_builds_what_it_calls(library, monkeypatch):
+    """The part of the library that the Makefile names has the units and dtypes of the ops that run, and no others."""
+    called = set()
+    function = bk.Library.function
+
+    def record(self, op, kind="run"):
+        called.add(op)
+        return function(self, op, kind)
+
+    monkeypatch.setattr(bk.Library, "function", record)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    demo.main(["--epochs", "1", "--rows", "4096", "--backend", library.backend])
+    ((families, dtypes),) = re.findall(
+        r'^DEMO_PART := FAMILIES="(.*)" DTYPES=(.*)$', (ROOT / "Makefile").read_text(), flags=re.M
+    )
+    calls = [OPS[op] for op in called]
+    assert {slots["T"] for _, slots in calls} == set(dtypes.split())
+    built = {op for op, _, _ in gen_abi.select(list(ROWS.values()), families.split(), dtypes.split())}
+    units = {row.unit_of(slots) for row, slots in calls}
+    assert units == {row.unit_of(slots) for row, slots in map(OPS.get, built)}

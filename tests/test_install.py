@@ -54,7 +54,7 @@ def tree(tmp_path_factory):
     with tarfile.open(archive) as tar:
         tar.extractall(folder)
     tree = folder / archive.name.removesuffix(".tar.gz")
-    for part in ("gen", "cpu"):
+    for part in ("gen", "contents", "cpu"):
         if (ROOT / "build" / part).exists():  # all of one time, and so nothing that make would make again
             shutil.copytree(ROOT / "build" / part, tree / "build" / part, copy_function=shutil.copyfile)
     for path in (tree / "build").rglob("*"):

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """Writes what follows from the op tables: the public header, the glue and the Python op list.
 
-usage: gen_abi.py header [--check] | glue DIR | oplist FILE
+usage: gen_abi.py header [--check] | glue DIR [--dtypes LIST] | part DIR [--families LIST] [--dtypes LIST] | oplist FILE
 
 header   include/baracuda_kernels.h; with --check, only say whether it is as it would be written
-glue     DIR/<family>.<table>....cu, one translation unit each, and DIR/symbols.inc
+glue     DIR/<family>.<table>....cu, one translation unit each
+part     what a library consists of: DIR/units.txt names its translation units, DIR/symbols.inc its functions,
+         DIR/part.inc what it was restricted to, as build_info shows it, and DIR/abi_hash.inc the hash of the whole ABI
 oplist   FILE, the Python module that holds the table for the facade
+
+A library may be a part of the whole. --dtypes "f32 bf16" restricts what {T} and {U} stand for; --families chooses
+translation units, by family (segment), table (elementwise.gated), or by their full name (elementwise.unary.special).
 
 Files whose content would not change are left alone, so that make rebuilds nothing for them.
 """
@@ -13,12 +18,13 @@ Files whose content would not change are left alone, so that make rebuilds nothi
 import argparse
 import collections
 import hashlib
+import json
 import pathlib
 import re
 import sys
 import textwrap
 
-from abi_table import ROOT, Param, Row, TableError, read_all
+from abi_table import C_TYPES, ROOT, Param, Row, TableError, read_all
 
 HEADER = ROOT / "include" / "baracuda_kernels.h"
 PROLOGUE = ROOT / "native" / "core" / "prologue.h"
@@ -207,11 +213,41 @@ def include_lines(includes: set[str]) -> list[str]:
     return lines
 
 
-def glue_files(rows: list[Row]) -> dict[str, str]:
+def columns(words: list[str]) -> str:
+    return textwrap.fill(" ".join(words), 120, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+
+
+Instance = tuple[str, Row, dict[str, str]]
+
+
+def select(rows: list[Row], families: list[str], dtypes: list[str]) -> list[Instance]:
+    """The instances of a part of the library; an empty list chooses all."""
+    if unknown := sorted(set(dtypes) - set(C_TYPES)):
+        raise TableError(f"DTYPES: {unknown[0]!r} is no dtype; there are {' '.join(C_TYPES)}")
+    everything = [(op, row, slots) for row in rows for op, slots in row.instances()]
+    units = sorted({row.unit_of(slots) for _, row, slots in everything})
+    chosen = {name: {unit for unit in units if f"{unit}.".startswith(f"{name}.")} for name in families}
+    for name, found in chosen.items():
+        if not found:
+            begun = [unit for unit in units if unit.split(".")[0] == name.split(".")[0]]
+            near = begun or sorted({row.family for row in rows})
+            raise TableError(f"FAMILIES: {name!r} is no family, table or unit; there are:\n{columns(near)}")
+    wanted = set().union(*chosen.values()) if families else set(units)
+    part = [
+        (op, row, slots)
+        for op, row, slots in everything
+        if row.unit_of(slots) in wanted
+        and (not dtypes or all(dtype in dtypes for slot, dtype in slots.items() if slot in ("T", "U")))
+    ]
+    if not part:
+        raise TableError(f"FAMILIES={' '.join(families)!r} has no op of DTYPES={' '.join(dtypes)!r}")
+    return part
+
+
+def glue_files(instances: list[Instance]) -> dict[str, str]:
     units = collections.defaultdict(list)
-    for row in rows:
-        for op, slots in row.instances():
-            units[f"{row.unit_of(slots)}.cu"].append((op, row, slots))
+    for op, row, slots in instances:
+        units[f"{row.unit_of(slots)}.cu"].append((op, row, slots))
     files = {}
     for name, entries in units.items():
         head = [f"// {NOTICE}", '#include "core/entry.h"']
@@ -220,15 +256,28 @@ def glue_files(rows: list[Row]) -> dict[str, str]:
     return files
 
 
-def write_glue(rows: list[Row], out: pathlib.Path) -> None:
-    files = glue_files(rows)
-    header = header_text(rows)
-    files["symbols.inc"] = f"// {NOTICE}\n" + "".join(f'"{name}",\n' for name, _ in prototypes_of(header))
-    files["abi_hash.inc"] = f'// {NOTICE}\n"{abi_hash(header)}"\n'
+def write_glue(rows: list[Row], dtypes: list[str], out: pathlib.Path) -> None:
+    files = glue_files(select(rows, [], dtypes))
     for name, text in files.items():
         write_if_changed(out / name, text)
     for stale in {p.name for p in out.glob("*.cu")} - set(files):
         (out / stale).unlink()
+
+
+def part_files(rows: list[Row], families: list[str], dtypes: list[str]) -> dict[str, str]:
+    instances = select(rows, families, dtypes)
+    own = {name for name, _ in prototypes_of(PROLOGUE.read_text())}
+    own |= {name for op, row, slots in instances for _, name, _ in row.prototypes(op, slots)}
+    header = header_text(rows)
+    symbols = [name for name, _ in prototypes_of(header) if name in own]
+    restricted = {key: names for key, names in (("families", families), ("dtypes", dtypes)) if names}
+    about = "".join(f", {json.dumps(key)}: {json.dumps(names)}" for key, names in restricted.items())
+    return {
+        "units.txt": "".join(f"{unit}\n" for unit in sorted({row.unit_of(slots) for _, row, slots in instances})),
+        "symbols.inc": f"// {NOTICE}\n" + "".join(f'"{name}",\n' for name in symbols),
+        "abi_hash.inc": f'// {NOTICE}\n"{abi_hash(header)}"\n',  # of the whole: a part serves the same callers
+        "part.inc": f'// {NOTICE}\nR"part({about})part"\n',
+    }
 
 
 # --- Python ----------------------------------------------------------------------------------------------------------
@@ -250,16 +299,25 @@ def main() -> int:
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     sub = ap.add_subparsers(dest="what", required=True)
     sub.add_parser("header").add_argument("--check", action="store_true")
-    sub.add_parser("glue").add_argument("dir", type=pathlib.Path)
+    for command in (sub.add_parser("glue"), sub.add_parser("part")):
+        command.add_argument("dir", type=pathlib.Path)
+        command.add_argument("--dtypes", type=str.split, default=[])
+    command.add_argument("--families", type=str.split, default=[])
     sub.add_parser("oplist").add_argument("file", type=pathlib.Path)
     args = ap.parse_args()
     try:
-        rows = read_all()
+        return write(args, read_all())
     except TableError as error:
         print(f"gen_abi.py: {error}", file=sys.stderr)
         return 1
+
+
+def write(args: argparse.Namespace, rows: list[Row]) -> int:
     if args.what == "glue":
-        write_glue(rows, args.dir)
+        write_glue(rows, args.dtypes, args.dir)
+    elif args.what == "part":
+        for name, text in part_files(rows, args.families, args.dtypes).items():
+            write_if_changed(args.dir / name, text)
     elif args.what == "oplist":
         write_if_changed(args.file, oplist_text(rows))
     elif not args.check:

@@ -36,10 +36,11 @@ constexpr int64_t kSymbolCount = static_cast<int64_t>(sizeof(kSymbols) / sizeof(
 constexpr const char kBuildInfo[] = "{\"backend\": \"" BK_BACKEND "\", \"version\": \"" BK_VERSION
                                     "\", \"commit\": \"" BK_COMMIT "\", \"compiler\": \"" BK_COMPILER "\", \"archs\": "
 #include "archs.inc"
+#include "part.inc"
     ;  // the object ends with what is known at run time
 
 struct Info {
-    char text[2048];
+    char text[sizeof(kBuildInfo) + 2048];
     size_t length = 0;
 
     Info() {

@@ -71,7 +71,8 @@ BARACUDA_API const char* baracuda_kernels_abi_hash(void);
    x86-64 isa, the instructions in use: "baseline", "avx2" or "avx512". It is the best that the processor has, or a lesser
    one that the environment variable BARACUDA_CPU_ISA names when the library is first used. Of the CUDA library vendors: for
    each of NVIDIA's libraries that an op may open, by its cuda.pathfinder name, its name, its sonames, the most wanted first,
-   and the PyPI packages that hold it, for CUDA 13 and 12. */
+   and the PyPI packages that hold it, for CUDA 13 and 12. Of a library that was built as a part of the whole, families and
+   dtypes: the lists that it was restricted to. */
 BARACUDA_API const char* baracuda_kernels_build_info(void);
 /* "invalid problem" for 2; "unknown status" for a code that is none. */
 BARACUDA_API const char* baracuda_kernels_status_name(int32_t status);

@@ -1,0 +1,160 @@
+"""Libraries of some families and dtypes: `make cpu FAMILIES=... DTYPES=...`."""
+
+import importlib
+import json
+import pathlib
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import baracuda as bk
+from harness import ROOT
+from test_install import attempt, make
+
+abi_table = importlib.import_module("abi_table")
+check_abi = importlib.import_module("check_abi")
+gen_abi = importlib.import_module("gen_abi")
+ROWS = abi_table.read_all()
+ABOUT = {name for name, _ in gen_abi.prototypes_of(gen_abi.PROLOGUE.read_text())}
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory):
+    """A build directory with two parts, one f32 unit and the unit with all its dtypes, and what make said of each."""
+    build = tmp_path_factory.mktemp("build")
+    flags = [f"BUILD={build}", "CXXFLAGS=-O0"]
+    return build, make(ROOT, "cpu", "FAMILIES=image", "DTYPES=f32", *flags), make(ROOT, "cpu", "FAMILIES=image", *flags)
+
+
+@pytest.fixture(scope="module")
+def build(outputs):
+    return outputs[0]
+
+
+def part(build, name):
+    return build / "part" / name / "cpu" / "libbaracuda_kernels.so"
+
+
+@pytest.mark.parametrize(("name", "ops", "limits"), [
+    ("image.f32", {"affine_grid_2d_f32"}, {"families": ["image"], "dtypes": ["f32"]}),
+    ("image", {"affine_grid_2d_f32", "affine_grid_2d_f64"}, {"families": ["image"]}),
+])  # fmt: skip
+def test_a_part_has_its_ops_alone(build, library, name, ops, limits):
+    path = part(build, name)
+    symbols = ABOUT | {f"baracuda_kernels_{op}_{kind}" for op in ops for kind in ("run", "can_implement")}
+    assert check_abi.exported_symbols(path) == symbols
+    loaded = bk.load(path)
+    assert set(loaded.symbols()) == symbols
+    assert loaded.symbols() == [name for name in library.symbols() if name in symbols]
+    assert {key: loaded.build_info[key] for key in ("families", "dtypes") if key in loaded.build_info} == limits
+    for op in ops:
+        assert loaded.function(op) != loaded.ffi.NULL
+
+
+def test_a_part_computes(build):
+    loaded = bk.load(part(build, "image.f32"))
+    theta = np.array([[[2, 0, 1], [0, 4, 0]]], np.float32)
+    grid = np.empty((1, 2, 2, 2), np.float32)
+    theta_at, grid_at = (loaded.ffi.cast("void*", array.ctypes.data) for array in (theta, grid))
+    run = loaded.function("affine_grid_2d_f32")
+    loaded.check("affine_grid", run(1, 2, 2, theta_at, grid_at, loaded.ffi.NULL, 0, loaded.ffi.NULL))
+    assert grid.tolist() == [[[[0, -2], [2, -2]], [[0, 2], [2, 2]]]]
+
+
+def test_what_a_part_lacks_is_unsupported(build):
+    loaded = bk.load(part(build, "image.f32"))
+    limits = r"image\.f32/cpu/\S+\.so, built for families image and dtypes f32 alone, has no symbol"
+    with pytest.raises(bk.UnsupportedError, match=f"{limits} baracuda_kernels_affine_grid_2d_f64_run"):
+        loaded.function("affine_grid_2d_f64")
+    neg = bk.UnaryPlan.select(None, bk.UnaryDescriptor(bk.UnaryKind.NEG, (3,), element=bk.f32), library=loaded)
+    x = bk.zeros((3,), bk.f32, library=loaded)
+    with pytest.raises(bk.UnsupportedError, match=f"{limits} baracuda_kernels_unary_neg_f32"):
+        neg.run(None, None, bk.UnaryArgs(x, x))
+
+
+def test_a_whole_library_is_no_part(library):
+    assert not {"families", "dtypes"} & set(library.build_info)
+
+
+def test_families_share_the_objects_of_the_whole(build):
+    unit = pathlib.Path("cpu/obj/gen/image.affine_grid.o")
+    assert (build / unit).exists()
+    assert not (build / "part" / "image" / unit).exists()
+    assert (build / "part" / "image.f32" / unit).exists()
+
+
+@pytest.mark.parametrize(("families", "dtypes", "chosen"), [
+    ([], [], lambda unit, slots: True),
+    (["segment", "image"], [], lambda unit, slots: unit.split(".")[0] in ("segment", "image")),
+    (["elementwise.gated"], [], lambda unit, slots: unit == "elementwise.gated"),
+    (["elementwise.unary"], [], lambda unit, slots: unit.startswith("elementwise.unary.")),
+    (["elementwise.unary.special"], ["f32"],
+     lambda unit, slots: (unit, slots["T"]) == ("elementwise.unary.special", "f32")),
+    (["elementwise.cast"], ["f32", "bf16"],
+     lambda unit, slots: ".cast." in unit and {slots["T"], slots["U"]} <= {"f32", "bf16"}),
+    (["segment"], ["f64"], lambda unit, slots: unit == "segment.segment" and slots["T"] == "f64"),
+])  # fmt: skip
+def test_what_is_chosen(families, dtypes, chosen):
+    everything = [(op, row.unit_of(slots), slots) for row in ROWS for op, slots in row.instances()]
+    expected = [op for op, unit, slots in everything if chosen(unit, slots)]
+    assert expected
+    assert [op for op, _, _ in gen_abi.select(ROWS, families, dtypes)] == expected
+    files = gen_abi.part_files(ROWS, families, dtypes)
+    assert files["units.txt"].split() == sorted({unit for op, unit, _ in everything if op in set(expected)})
+    about = json.loads("{" + files["part.inc"].split("part(")[1].split(")part")[0].removeprefix(", ") + "}")
+    assert about == {key: names for key, names in (("families", families), ("dtypes", dtypes)) if names}
+
+
+@pytest.mark.parametrize(("choice", "error"), [
+    ("FAMILIES=imag", "FAMILIES: 'imag' is no family, table or unit; there are:\n  attention elementwise"),
+    ("FAMILIES=image.affine", "FAMILIES: 'image.affine' is no family, table or unit; there are:\n  image.affine_grid"),
+    ("DTYPES=f31", "DTYPES: 'f31' is no dtype; there are f64 f32"),
+    ("FAMILIES=image DTYPES=bf16", "FAMILIES='image' has no op of DTYPES='bf16'"),
+])  # fmt: skip
+def test_no_such_part(tmp_path, choice, error):
+    result = attempt(["make", "cpu", "VENV=", f"BUILD={tmp_path / 'build'}", *choice.split()], ROOT)
+    assert result.returncode != 0
+    assert error in result.stdout
+    assert not list(tmp_path.glob("build/part/*/cpu/*.so"))
+
+
+# --- What make says ---------------------------------------------------------------------------------------------------
+
+
+def test_a_line_for_each_unit(outputs):
+    """The plan, then each unit with its number, then the library; no commands, and nothing twice."""
+    build, first, second = outputs
+    for output, name, units in (
+        (first, "image.f32", {"image.affine_grid", "core.f16_rows_cpu", "core.rows_cpu", "core.threads_cpu"}),
+        (second, "image", {"image.affine_grid"}),
+    ):
+        plan, *progress, library = output.splitlines()
+        count = len(units) + 1
+        assert library == str(part(build, name))
+        assert re.fullmatch(rf"{re.escape(library)}: {count} units to compile, about \d+ s on \d+ idle cores?", plan)
+        assert {line.split()[0] for line in progress} == {f"[{k}/{count}]" for k in range(1, count + 1)}
+        assert {line.split()[1] for line in progress} == units | {"core.library"}
+
+
+def test_commands_where_they_are_asked_for(tmp_path):
+    def compile_unit(*command, **environment):
+        return attempt([ROOT / "tools" / "compile.sh", "a.unit", tmp_path / "x.o", *command], tmp_path, **environment)
+
+    assert compile_unit("touch", "x.o").stdout == "a.unit\n"
+    assert re.fullmatch(r"\d+\.\d\n", (tmp_path / "x.o.seconds").read_text())
+    assert compile_unit("touch", "x.o", V="1").stdout == "a.unit\n    touch x.o\n"
+    failed = compile_unit("false", "x.o")
+    assert (failed.returncode, failed.stdout) == (1, "a.unit\nfailed: false x.o\n")
+    assert not (tmp_path / "x.o.seconds").exists()
+
+
+def test_seconds_are_those_of_the_compiler(tmp_path):
+    """CPU seconds of the command and its children, however long it waits; none for what ccache had."""
+    busy = "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass\ntime.sleep(1)"
+    command = [ROOT / "tools" / "compile.sh", "a.unit", tmp_path / "x.o"]
+    attempt([*command, "sh", "-c", f"{sys.executable} -c '{busy}'; true"], tmp_path)
+    assert 0.6 <= float((tmp_path / "x.o.seconds").read_text()) < 1.4
+    attempt([*command, "sh", "-c", 'echo direct_cache_hit > "$CCACHE_STATSLOG"'], tmp_path)
+    assert not (tmp_path / "x.o.seconds").exists()
