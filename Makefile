@@ -62,11 +62,23 @@ CXXFLAGS ?= -O3 -g0
 CPU_FLAGS := -std=c++17 -fPIC -fopenmp -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off $(WARNINGS) -Wno-psabi $(INCLUDES)
 comma := ,
 # Several chips make a release, which newer chips run by its PTX; a build for one chip is for that one.
-GENCODE := $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a),code=sm_$(a)) \
-           $(if $(word 2,$(CUDA_ARCHS)),-gencode=arch=compute_$(lastword $(CUDA_ARCHS))$(comma)code=compute_$(lastword $(CUDA_ARCHS)))
+# $(call GENCODE_OF,chips)
+GENCODE_OF = $(foreach a,$(1),-gencode=arch=compute_$(a),code=sm_$(a)) \
+             $(if $(word 2,$(CUDA_ARCHS)),-gencode=arch=compute_$(lastword $(1))$(comma)code=compute_$(lastword $(1)))
+GENCODE := $(call GENCODE_OF,$(CUDA_ARCHS))
+# Files for an architecture (native/core/arch.h): *_sm80.cu for the chips of CUDA_ARCHS from 80 on, *_sm90a.cu for 90 alone.
+ARCH_CU := $(wildcard native/*/*_sm[0-9]*.cu)
+ARCH_NAME = $(lastword $(subst _sm, ,$(basename $(1))))
+ARCH_NUMBER = $(patsubst %a,%,$(ARCH_NAME))
+CHIPS_FROM = $(strip $(shell for a in $(CUDA_ARCHS); do test $$a -lt $(1) || echo $$a; done))
+# $(call ARCH_CHIPS,file): the chips of CUDA_ARCHS that it is compiled for.
+ARCH_CHIPS = $(if $(filter %a,$(ARCH_NAME)),$(filter $(ARCH_NUMBER),$(CUDA_ARCHS)),$(call CHIPS_FROM,$(ARCH_NUMBER)))
+ARCH_GENCODE = $(if $(filter %a,$(ARCH_NAME)),-gencode=arch=compute_$(ARCH_NAME)$(comma)code=sm_$(ARCH_NAME),$(call GENCODE_OF,$(ARCH_CHIPS)))
+ARCH_USED := $(foreach f,$(ARCH_CU),$(if $(call ARCH_CHIPS,$(f)),$(f)))
+ARCH_MACROS := $(sort $(foreach f,$(ARCH_USED),-DBK_HAS_SM$(call ARCH_NAME,$(f))=1))
 # -O1 is for the host's code, which launches and checks; device code is always optimised.
 CUDA_FLAGS := -std=c++17 -O1 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wno-psabi $(if $(WERROR),--Werror=all-warnings) \
-              -Xfatbin=-compress-all --cudart=static $(INCLUDES)
+              -Xfatbin=-compress-all --cudart=static $(INCLUDES) $(ARCH_MACROS)
 LINK_FLAGS := -shared -Wl,-z,nodelete $(if $(SAN_LINK),,-Wl$(comma)-s) -Wl,-soname,$(SONAME) -Wl,--version-script=native/version_script.map -Wl,--no-undefined
 
 # A JSON list in a C++ raw string: a macro of it would not survive nvcc's handling of quotes.
@@ -179,7 +191,7 @@ BUILD_LIBRARY = PROGRESS=$(OUT)/$(1)/progress tools/compile.sh --plan $(OUT)/$(1
                 && $(INNER_MAKE) $(PARALLEL)
 
 UNITS := $(shell cat $(CONTENTS)/units.txt 2>/dev/null)
-NATIVE_CU := $(wildcard native/*/*.cu)
+NATIVE_CU := $(filter-out $(ARCH_CU),$(wildcard native/*/*.cu)) $(ARCH_USED)
 NATIVE_CPU := $(wildcard native/*/*_cpu.cpp)
 CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/library.o
 CUDA_OBJECTS := $(UNITS:%=$(GLUE)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) $(OUT)/cuda/obj/core/library.o
@@ -210,6 +222,8 @@ $(GLUE)/cuda/obj/gen/%.o: $(GEN)/%.cu Makefile $(BUILD)/cuda/archs.txt
 
 $(BUILD)/cuda/obj/%.o: native/%.cu Makefile $(BUILD)/cuda/archs.txt
 	$(call COMPILE,$*) $(CCACHE) $(NVCC) $(CUDA_FLAGS) $(GENCODE) -MMD -MP -c $< -o $@
+
+$(foreach f,$(ARCH_USED),$(eval $(f:native/%.cu=$(BUILD)/cuda/obj/%.o): GENCODE := $(call ARCH_GENCODE,$(f))))
 
 $(OUT)/cuda/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(CONTENTS)/.stamp Makefile $(BUILD)/cuda/archs.txt
 	@mkdir -p $(@D)
@@ -264,7 +278,8 @@ san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitiz
 	    $(PY) -m pytest tests -m "not unsanitized" $(TEST_ARGS)
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
-CXX_FILES := $(wildcard native/*/*.h native/*/*.cuh native/*/*.cu native/*/*.cpp tests/c_abi/* tests/gpu_on_threads/*.cpp tests/gpu_on_threads/core/*)
+CXX_FILES := $(wildcard native/*/*.h native/*/*.cuh native/*/*.cu native/*/*.cpp tests/c_abi/* tests/gpu_on_threads/*.cpp tests/gpu_on_threads/core/* \
+             tests/vendor/*.c* tests/vendor/core/* tests/arch/*)
 lint: $(VENV_READY) ## ruff and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .

@@ -10,6 +10,7 @@ import baracuda
 from baracuda._console import exit_status
 from baracuda._lib import cuda_unavailable
 from baracuda._optable import rows
+from baracuda._vendor import how_to_install, preload, vendors
 from baracuda.errors import BaracudaError
 
 _GUARANTEE = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace"}
@@ -46,8 +47,15 @@ def info() -> int:
         return 1
     print(f"library {library.path}")
     for key, value in library.build_info.items():
-        print(f"  {key:10s} {' '.join(value) if isinstance(value, list) else value}")
+        if key != "vendors":
+            print(f"  {key:10s} {' '.join(value) if isinstance(value, list) else value}")
     print(f"  {'symbols':10s} {len(library.symbols())}")
+    for key, about in vendors(library).items():
+        try:
+            found = preload(library, key)
+        except BaracudaError:
+            found = f"not found: {how_to_install(about)}"
+        print(f"  {about['name']:10s} {found}")
     return 0
 
 

@@ -148,6 +148,10 @@ def test_build_info(library):
     assert isinstance(info["archs"], list)
     assert all(re.fullmatch(r"sm_\d+", arch) for arch in info["archs"])
     assert bool(info["archs"]) == (library.backend == "cuda")
+    vendors = info.get("vendors", {})
+    assert set(vendors) == ({"cublasLt", "cudnn", "cufft", "cusolver", "nccl"} if library.backend == "cuda" else set())
+    for about in vendors.values():
+        assert about["sonames"] and len(about["packages"]) == 2 and about["name"]
 
 
 def test_status_names(library, header):

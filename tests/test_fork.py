@@ -91,6 +91,7 @@ in_child(child)
 
 def run(library, program):
     environment = child_environment(BARACUDA_LIB=str(library), OMP_NUM_THREADS="3")
+    environment.pop("BARACUDA_BACKEND", None)  # the path says which
     environment["OPENBLAS_NUM_THREADS"] = "1"  # NumPy's threads end at a fork
 
     result = subprocess.run(

@@ -27,7 +27,7 @@ def extreme(rng, dtype, n):
     top = np.frexp(LARGEST[dtype])[1] - 1
     a, dy = np.ldexp(1 + rng.random((2, n)), rng.integers(LEAST[dtype], top, (2, n), endpoint=True))
     depth = np.log(2) * rng.uniform(0, 3 * top, n)  # of e^b
-    b = np.where(rng.random(n) < 0.5, -depth, -np.sqrt(2 * depth))
+    b = np.where(rng.random(n) < 0.5, -depth, -np.sqrt(2 * depth)) * rng.choice([1.0, 1.0, -1.0], n)
     near = np.ldexp(rng.standard_normal(n), rng.integers(-30, 4, n))
     b = np.where(rng.random(n) < 0.3, near, b)
     sign = rng.choice([-1.0, 1.0], (2, n))
@@ -88,7 +88,8 @@ def test_edges(library, name, dtype):
     b = -np.sqrt(2 * depth) if name == "geglu" else -depth
     b = round_to(b, dtype)
     for size in (1.0, 2.0**40, LARGEST[dtype] / 4):
-        check(library, name, dtype, np.full(b.size, size), b, np.full(b.size, LARGEST[dtype] / 8))
+        for side in (1, -1):
+            check(library, name, dtype, np.full(b.size, size), side * b, np.full(b.size, LARGEST[dtype] / 8))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -113,4 +114,4 @@ def test_the_range_is_left():
     a, b, _ = extreme(np.random.default_rng(1), "f32", 5000)
     gate = np.exp(b.astype(X))
     product = np.abs(a * gate)
-    assert ((gate < 2.0 ** LEAST["f32"]) & (product > 2.0 ** (LEAST["f32"] + DIGITS["f32"]))).sum() > 50
+    assert ((gate < 2.0 ** LEAST["f32"]) & (product > 2.0 ** (LEAST["f32"] + DIGITS["f32"]))).sum() > 30

@@ -30,7 +30,7 @@ def environment(library: bk.Library, torch: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "backend": library.backend,
-        "library": library.build_info,
+        "library": {key: value for key, value in library.build_info.items() if key != "vendors"},
         "python": platform.python_version(),
         "libc": " ".join(platform.libc_ver()),
         "numpy": np.__version__,

@@ -68,17 +68,25 @@ inline Status fill_bytes(const Launch& launch, void* destination, int value, siz
     return from_cuda(cudaMemsetAsync(destination, value, bytes, stream_of(launch)), clean, "cudaMemsetAsync");
 }
 
-// Compute capability of the current device, times ten; 0 if none answers.
+// Compute capability of the current device, times ten; 0 if none answers. Each device is asked once.
 inline int device_arch() {
+    constexpr int kMostDevices = 64;
+    static int known[kMostDevices];
     int device = 0, major = 0, minor = 0;
     const bool clean = no_pending_error();
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess) {
+    cudaError_t error = cudaGetDevice(&device);
+    const bool has_place = error == cudaSuccess && device < kMostDevices;
+    if (has_place)
+        if (const int arch = __atomic_load_n(&known[device], __ATOMIC_RELAXED)) return arch;
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    if (error != cudaSuccess) {
         if (clean) cudaGetLastError();
         return 0;
     }
-    return major * 10 + minor;
+    const int arch = major * 10 + minor;
+    if (has_place) __atomic_store_n(&known[device], arch, __ATOMIC_RELAXED);
+    return arch;
 }
 
 constexpr int64_t kMaxGridX = INT32_MAX;

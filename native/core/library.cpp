@@ -6,7 +6,9 @@
 #include "baracuda_kernels.h"
 #include "core/platform.h"
 #include "core/status.h"
-#if !BK_CUDA
+#if BK_CUDA
+#include "core/vendor_table.h"
+#else
 #include "core/launch_cpu.h"
 #endif
 
@@ -38,13 +40,33 @@ constexpr const char kBuildInfo[] = "{\"backend\": \"" BK_BACKEND "\", \"version
     ;  // the object ends with what is known at run time
 
 struct Info {
-    char text[sizeof(kBuildInfo) + 32];
+    char text[sizeof(kBuildInfo) + 2048];
+    size_t length = 0;
+
     Info() {
-#if !BK_CUDA && BK_ISA_DISPATCH
-        snprintf(text, sizeof(text), "%s, \"isa\": \"%s\"}", kBuildInfo, bk::kIsaNames[static_cast<int>(bk::isa())]);
-#else
-        snprintf(text, sizeof(text), "%s}", kBuildInfo);
+        add("%s", kBuildInfo);
+#if BK_CUDA
+        const char* separator = ", \"vendors\": {";
+        for (const bk::VendorEntry& entry : bk::kVendors) {
+            const bool two = entry.sonames[1] != nullptr;
+            add("%s\"%s\": {\"name\": \"%s\", \"sonames\": [\"%s\"%s%s%s], \"packages\": [\"%s\", \"%s\"]}", separator,
+                entry.key, entry.name, entry.sonames[0], two ? ", \"" : "", two ? entry.sonames[1] : "", two ? "\"" : "",
+                entry.package_13, entry.package_12);
+            separator = ", ";
+        }
+        add("}");
+#elif BK_ISA_DISPATCH
+        add(", \"isa\": \"%s\"", bk::kIsaNames[static_cast<int>(bk::isa())]);
 #endif
+        add("}");
+    }
+
+    __attribute__((format(printf, 2, 3))) void add(const char* format, ...) {
+        va_list arguments;
+        va_start(arguments, format);
+        const int added = vsnprintf(text + length, sizeof(text) - length, format, arguments);
+        va_end(arguments);
+        length = length + added < sizeof(text) ? length + added : sizeof(text) - 1;
     }
 };
 

@@ -210,7 +210,7 @@ DenseLoop erase(const DenseLoop& loop, char** pointers, const Pack<Out*...>& out
 
 template <class Fn, int MaxRank, class... Out, class... In>
 Status run_pointwise_strided(const Launch&, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& layout, const Fn& fn,
-                         const Outputs<Out...>& out, const Inputs<In...>& in) {
+                             const Outputs<Out...>& out, const Inputs<In...>& in) {
     constexpr std::index_sequence_for<Out...> outs{};
     constexpr std::index_sequence_for<In...> ins{};
     char* pointers[sizeof...(Out) + sizeof...(In)];

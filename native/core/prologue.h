@@ -69,8 +69,10 @@ BARACUDA_API int32_t baracuda_kernels_abi_version(void);
 BARACUDA_API const char* baracuda_kernels_abi_hash(void);
 /* JSON object: backend ("cpu" or "cuda"), version, commit, compiler, archs (list of "sm_<number>"); of the CPU library on
    x86-64 isa, the instructions in use: "baseline", "avx2" or "avx512". It is the best that the processor has, or a lesser
-   one that the environment variable BARACUDA_CPU_ISA names when the library is first used. Of a library that was built as
-   a part of the whole, families and dtypes: the lists that it was restricted to. */
+   one that the environment variable BARACUDA_CPU_ISA names when the library is first used. Of the CUDA library vendors: for
+   each of NVIDIA's libraries that an op may open, by its cuda.pathfinder name, its name, its sonames, the most wanted first,
+   and the PyPI packages that hold it, for CUDA 13 and 12. Of a library that was built as a part of the whole, families and
+   dtypes: the lists that it was restricted to. */
 BARACUDA_API const char* baracuda_kernels_build_info(void);
 /* "invalid problem" for 2; "unknown status" for a code that is none. */
 BARACUDA_API const char* baracuda_kernels_status_name(int32_t status);

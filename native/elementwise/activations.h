@@ -191,7 +191,8 @@ struct MishBackward {
         const C above = C(4) * d.z * (e.high * e.high * (C(1) + e.high));
         Pair<T> sum_above = sum<T>(product<T>(fraction.n, fraction.d), single<T>(above));
         if constexpr (std::is_same_v<T, float>)
-            sum_above = single<T>(math::fma(fraction.n.high, fraction.d.high, math::fma(fraction.n.high, fraction.d.low, above)));
+            sum_above =
+                single<T>(math::fma(fraction.n.high, fraction.d.high, math::fma(fraction.n.high, fraction.d.low, above)));
         const Pair<T> n = select<T>(negative, times_exp<T>(difference, d.e), sum_above);
         return carried_quotient<T>(n, carried_square<T>(fraction.d), dy) * scale_if<T>(negative, d.e.scale);
     }

@@ -26,29 +26,46 @@ constexpr double kLeastNear = std::is_same_v<C, double> ? -900 : -100;
 template <class C>
 constexpr double kLeastFar = std::is_same_v<C, double> ? -3200 : -450;
 
-// 2^(k (x + rest)) as a mantissa about 1 and an exponent.
-template <class T, class... Rest>
-BK_HD Split<compute_t<T>> far_power(Pair<T> k, compute_t<T> x, Rest... rest) {
+// e^x or another power of 2, as the value where that is within kLeastNear, and always as (1 + t) 2^n with the value's t.
+template <class T>
+struct GatePower {
     using C = compute_t<T>;
     using Int = typename FloatFormat<C>::Int;
-    constexpr C kShift = std::is_same_v<C, double> ? C(0x1.8p52) : C(0x1.8p23);  // added, it leaves the nearest integer
-    const C shifted = math::fma(x, k.high, kShift), n = shifted - kShift;
-    const Int exponent = bit_cast<Int>(shifted) - bit_cast<Int>(kShift);
-    if constexpr (math::kIsHalf<T>)
-        return {math::exp2<T>(math::fma(x, k.high, -n)), exponent};
-    else
-        return {C(1) + shifted_power<T>(k, PowerRange<C>::shift, C(1), x, rest...).t, exponent};
-}
+    ScaledExp<T> value;
+    Int n;
 
-// power factor u v, for a factor within [2^-8, 2^12]; the power is 0 if `vanishes`.
-template <class T>
-BK_HD compute_t<T> far_product(Split<compute_t<T>> power, bool vanishes, compute_t<T> factor, compute_t<T> u,
-                               compute_t<T> v = 1) {
-    using C = compute_t<T>;
-    const Split<C> f = split(u), g = split(v);
-    const C mantissa = math::select(vanishes, C(0), power.mantissa * factor) * f.mantissa * g.mantissa;
-    return scale(mantissa, power.exponent + f.exponent + g.exponent);
-}
+    // Of 2^(k (x + rest)).
+    template <class... Rest>
+    static BK_HD GatePower of(Pair<T> k, C x, Rest... rest) {
+        constexpr C kShift = PowerRange<C>::shift;
+        const C shifted = math::fma(x, k.high, kShift);
+        const Int n = bit_cast<Int>(shifted) - bit_cast<Int>(kShift);
+        if constexpr (std::is_same_v<T, f16>) {
+            return {{single<T>(math::exp2<T>(x * k.high)), C(1)}, n};
+        } else if constexpr (std::is_same_v<T, bf16>) {
+            const C mantissa = math::exp2<T>(math::fma(x, k.high, kShift - shifted));
+            const C power = bit_cast<float>(bit_cast<uint32_t>(shifted) << 23);
+            const C near = BK_ON_GPU ? math::exp2<T>(x * k.high) : mantissa * power;  // there it needs nothing else
+            return {{single<T>(near), C(1), power, mantissa - C(1)}, n};
+        } else {
+            return {shifted_power<T>(k, kShift, C(1), x, rest...), n};
+        }
+    }
+
+    // The power times factor u, for n of at most kLeastNear and a factor within [2^-8, 2^12]. The power goes in parts that
+    // are normal: a part that takes u out of the normal numbers leaves others that take it to 0.
+    BK_HD C product(C factor, C u) const {
+        constexpr Int kVanishing = 7 * FloatFormat<C>::bias / 3;
+        const Int bounded = n < -kVanishing ? -kVanishing : n, quarter = bounded >> 2;
+        const C part = power_of_two<C>(quarter);
+        return u * part * part * ((C(1) + value.t) * factor) * part * power_of_two<C>(bounded - 3 * quarter);
+    }
+    // The power times factor u v.
+    BK_HD C product(C factor, C u, C v) const {
+        const Split<C> f = split(u), g = split(v);
+        return scale((C(1) + value.t) * factor * f.mantissa * g.mantissa, n + f.exponent + g.exponent);
+    }
+};
 
 template <class C>
 BK_HD Pack<C, C> select_pack(bool condition, const Pack<C, C>& a, const Pack<C, C>& b) {
@@ -70,54 +87,55 @@ struct TwoFactors {
     }
 };
 
-// e^b where b is far below 0. Conditions are functions, since GCC does not vectorise loops with a struct of several.
+// e^-|b|; where b is far below 0, as GatePower's products take it.
 template <class T>
-struct FarDecay {
+struct GateDecay {
     using C = compute_t<T>;
+    static constexpr C kNear = C(kLeastNear<C> * -0.6931471805599453), kFar = C(kLeastFar<C> * -0.6931471805599453);
     C b, z;
+    GatePower<T> power;
 
-    BK_HD explicit FarDecay(C b_) : b(b_), z(math::min(C(kLeastFar<C> * -0.6931471805599453), -b_)) {}
-    BK_HD bool far() const { return kHasFarGates<T> && b < C(kLeastNear<C> * 0.6931471805599453); }
-    BK_HD C product(C factor, C u, C v = 1) const {
-        return far_product<T>(far_power<T>(kLog2E<T>, -z), b == -C(INFINITY), factor, u, v);
+    BK_HD explicit GateDecay(C b_, bool both = false)
+        : b(b_), z(math::min(bound(b_, both), math::fabs<T>(b_))), power(GatePower<T>::of(kLog2E<T>, -z)) {}
+    BK_HD bool far() const { return kHasFarGates<T> && b < -kNear; }
+    // Below, the power is to be had for negative b, and for positive ones if `both`.
+    static BK_HD C bound(C b, bool both) {
+        return kHasFarGates<T> ? math::select((b < C(0)) | both, kFar, kNear) : C(-kLeastExponent<T>);
     }
+    // f, but 0 for an infinite b.
+    BK_HD C open(C f) const { return math::select(math::fabs<T>(b) == C(INFINITY), C(0), f); }
+    BK_HD C logistic() const { return op::logistic<T>(b < C(0), power.value.value); }
 };
 
 template <class T>
 struct Glu {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
-        const auto d = FarDecay<T>(b);
-        if (BK_ON_GPU && !d.far()) return near(a, b);
-        const C far = d.product(C(1), a);
-        return BK_ON_GPU ? far : math::select(d.far(), far, near(a, b));
-    }
-
-private:
-    static BK_HD C near(C a, C b) {
-        const ScaledExp<T> e = scaled_exp<T>(-math::fabs<T>(b));
-        return a * logistic<T>(b < C(0), e.value) * scale_if<T>(b < C(0), e.scale);
+        const GateDecay<T> d(b);
+        if (BK_ON_GPU && !d.far()) return a * d.logistic();
+        const C far = d.power.product(d.open(C(1)), a);
+        return BK_ON_GPU ? far : math::select(d.far(), far, a * d.logistic());
     }
 };
 
-// sigmoid' = s (1 - s) = e / (1 + e)^2 with e = exp(-|b|)
+// sigmoid' = s (1 - s) = e / (1 + e)^2 with e = exp(-|b|), which vanishes on both sides of 0
 template <class T>
 struct GluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
-        const auto d = FarDecay<T>(b);
-        if (BK_ON_GPU && !d.far()) return near(a, b, dy);
-        const auto far = pack(d.product(C(1), dy), d.product(C(1), a, dy));
-        return BK_ON_GPU ? far : select_pack(d.far(), far, near(a, b, dy));
+        const GateDecay<T> d(b, true);
+        const bool is_far = kHasFarGates<T> && math::fabs<T>(b) > d.kNear;
+        if (BK_ON_GPU && !is_far) return near(d, a, dy);
+        const C da = math::select(b > C(0), dy, d.power.product(d.open(C(1)), dy));
+        const auto far = pack(da, d.power.product(d.open(C(1)), a, dy));
+        return BK_ON_GPU ? far : select_pack(is_far, far, near(d, a, dy));
     }
 
 private:
-    static BK_HD Pack<C, C> near(C a, C b, C dy) {
-        const ScaledExp<T> e = scaled_exp<T>(-math::fabs<T>(b));
-        const bool negative = b < C(0);
-        const C slope = carried_quotient<T>(e.value, carried_square<T>(one_plus<T>(e.value)));
+    static BK_HD Pack<C, C> near(const GateDecay<T>& d, C a, C dy) {
+        const Pair<T> e = d.power.value.value;
         const auto f = TwoFactors<T>::of(a, dy);
-        return pack(logistic<T>(negative, e.value) * dy * scale_if<T>(negative, e.scale), slope * f.first * f.second * e.scale);
+        return pack(d.logistic() * dy, carried_quotient<T>(e, carried_square<T>(one_plus<T>(e))) * f.first * f.second);
     }
 };
 
@@ -135,26 +153,24 @@ struct RegluBackward {
     }
 };
 
-// factor silu(b), the larger of b and the factor that silu shrinks to meeting the other last.
+// factor silu(b): of b and the factor the one that silu does not shrink, if there is one, comes last.
 template <class T>
-BK_HD compute_t<T> silu_times(compute_t<T> factor, compute_t<T> b, const Decay<T>& d) {
+BK_HD compute_t<T> silu_times(compute_t<T> factor, const GateDecay<T>& d) {
     using C = compute_t<T>;
-    const bool negative = b < C(0);
-    const C x = math::select(negative, -d.z, b), gate = logistic<T>(negative, d.e.value);
-    const C scale = scale_if<T>(negative, d.e.scale);
-    if constexpr (!kHasFarGates<T>) return factor * x * gate * scale;
+    const C x = math::select(d.b < C(0), -d.z, d.b), gate = d.logistic();
+    if constexpr (!kHasFarGates<T>) return factor * x * gate;
     const bool small = d.z < C(1);
-    return math::select(small, factor, x) * gate * math::select(small, x, factor) * scale;
+    return math::select(small, factor, x) * gate * math::select(small, x, factor);
 }
 
 template <class T>
 struct Swiglu {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
-        const auto d = FarDecay<T>(b);
-        if (BK_ON_GPU && !d.far()) return silu_times<T>(a, b, Decay<T>::of(b));
-        const C far = d.product(-d.z, a);
-        return BK_ON_GPU ? far : math::select(d.far(), far, silu_times<T>(a, b, Decay<T>::of(b)));
+        const GateDecay<T> d(b);
+        if (BK_ON_GPU && !d.far()) return silu_times<T>(a, d);
+        const C far = d.power.product(d.open(-d.z), a);
+        return BK_ON_GPU ? far : math::select(d.far(), far, silu_times<T>(a, d));
     }
 };
 
@@ -162,49 +178,48 @@ template <class T>
 struct SwigluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
-        const auto d = FarDecay<T>(b);
-        if (BK_ON_GPU && !d.far()) return near(a, b, dy);
-        const auto far = pack(d.product(-d.z, dy), d.product(C(1) - d.z, a, dy));
-        return BK_ON_GPU ? far : select_pack(d.far(), far, near(a, b, dy));
+        const GateDecay<T> d(b);
+        if (BK_ON_GPU && !d.far()) return near(d, a, dy);
+        const auto far = pack(d.power.product(d.open(-d.z), dy), d.power.product(d.open(C(1) - d.z), a, dy));
+        return BK_ON_GPU ? far : select_pack(d.far(), far, near(d, a, dy));
     }
 
 private:
-    static BK_HD Pack<C, C> near(C a, C b, C dy) {
-        const auto d = Decay<T>::of(b);
-        const bool negative = b < C(0);
+    static BK_HD Pack<C, C> near(const GateDecay<T>& d, C a, C dy) {
         const auto f = TwoFactors<T>::of(a, dy);
-        return pack(silu_times<T>(dy, b, d), silu_slope<T>(negative, d, f.first) * f.second * scale_if<T>(negative, d.e.scale));
+        return pack(silu_times<T>(dy, d), silu_slope<T>(d.b < C(0), Decay<T>{d.z, d.power.value}, f.first) * f.second);
     }
 };
 
-// exp(-z^2 / 2) for z = -b, and the asymptotic series that holds where b is far below 0 (Abramowitz and Stegun 26.2.12):
+// exp(-b^2 / 2), and the asymptotic series that holds where b is far below 0 (Abramowitz and Stegun 26.2.12):
 // Phi(-z) = phi(z) s / z with s = 1 - w + 3 w^2 - 15 w^3 + ... and w = 1 / z^2.
 template <class T>
-struct FarNormal {
+struct GateNormal {
     using C = compute_t<T>;
     static constexpr bool f64 = std::is_same_v<C, double>;  // bounds are sqrt(-2 ln 2 kLeastNear) and so on
-    C b, z;
+    static constexpr C kNear = C(f64 ? 35.32230067546424 : 11.774100225154747);
+    static constexpr C kFar = C(f64 ? 66.60436889261582 : 24.976638334730932);
+    C b;
+    NormalTail<T> normal;
+    GatePower<T> power;
 
-    BK_HD explicit FarNormal(C b_) : b(b_), z(math::min(C(f64 ? 66.60436889261582 : 24.976638334730932), -b_)) {}
-    BK_HD bool far() const { return kHasFarGates<T> && b < C(f64 ? -35.32230067546424 : -11.774100225154747); }
-    BK_HD C series() const {
-        const C inverse = math::reciprocal<T>(z), w = inverse * inverse;
-        if constexpr (std::is_same_v<C, double>)
-            return polynomial(w, 1, -1, 3, -15, 105, -945, 10395, -135135, 2027025);
+    BK_HD explicit GateNormal(C b_)
+        : b(b_), normal(NormalTail<T>::of(math::min(math::select(b_ < C(0), kFar, kNear), math::fabs<T>(b_)), kFar)) {
+        const C square = math::product(normal.z, normal.z);
+        power = GatePower<T>::of(NormalTail<T>::kExponent, square, math::fma(normal.z, normal.z, -square));
+    }
+    BK_HD bool far() const { return kHasFarGates<T> && b < -kNear; }
+    // What gelu(b) and its derivative are exp(-b^2 / 2) times there; 0 for b = -infinity.
+    BK_HD Pack<C, C> far_factors() const {
+        constexpr C kDensity = C(0.3989422804014327);  // phi(0)
+        const C inverse = math::reciprocal<T>(normal.z), w = inverse * inverse;
+        C s;
+        if constexpr (f64)
+            s = polynomial(w, 1, -1, 3, -15, 105, -945, 10395, -135135, 2027025);
         else
-            return polynomial(w, 1, -1, 3, -15, 105, -945);
-    }
-    // The power times phi(0) gelu(b) / phi(b) or phi(0) gelu'(b) / phi(b), and u, v.
-    BK_HD C product(C u) const { return far_product<T>(power(), b == -C(INFINITY), -kDensity * series(), u); }
-    BK_HD C slope_product(C u, C v) const {
-        return far_product<T>(power(), b == -C(INFINITY), -kDensity * (z - series() * math::reciprocal<T>(z)), u, v);
-    }
-
-private:
-    static constexpr C kDensity = C(0.3989422804014327);  // phi(0)
-    BK_HD Split<C> power() const {
-        const C square = math::product(z, z);
-        return far_power<T>(constant<T>(-0.7213475204444817, -1.0177636870465517e-17), square, math::fma(z, z, -square));
+            s = polynomial(w, 1, -1, 3, -15, 105, -945);
+        const C density = math::select(b == -C(INFINITY), C(0), -kDensity);
+        return pack(density * s, density * math::fma(-s, inverse, normal.z));
     }
 };
 
@@ -212,16 +227,10 @@ template <class T>
 struct Geglu {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
-        const auto d = FarNormal<T>(b);
-        if (BK_ON_GPU && !d.far()) return near(a, b);
-        const C far = d.product(a);
-        return BK_ON_GPU ? far : math::select(d.far(), far, near(a, b));
-    }
-
-private:
-    static BK_HD C near(C a, C b) {
-        const auto normal = NormalTail<T>::of(b);
-        return gelu_times<T>(a, b, normal, normal.density());
+        const GateNormal<T> d(b);
+        if (BK_ON_GPU && !d.far()) return gelu_times<T>(a, b, d.normal, d.power.value);
+        const C far = d.power.product(get<0>(d.far_factors()), a);
+        return BK_ON_GPU ? far : math::select(d.far(), far, gelu_times<T>(a, b, d.normal, d.power.value));
     }
 };
 
@@ -229,19 +238,18 @@ template <class T>
 struct GegluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
-        const auto d = FarNormal<T>(b);
-        if (BK_ON_GPU && !d.far()) return near(a, b, dy);
-        const auto far = pack(d.product(dy), d.slope_product(a, dy));
-        return BK_ON_GPU ? far : select_pack(d.far(), far, near(a, b, dy));
+        const GateNormal<T> d(b);
+        if (BK_ON_GPU && !d.far()) return near(d, a, dy);
+        const auto factors = d.far_factors();
+        const auto far = pack(d.power.product(get<0>(factors), dy), d.power.product(get<1>(factors), a, dy));
+        return BK_ON_GPU ? far : select_pack(d.far(), far, near(d, a, dy));
     }
 
 private:
-    static BK_HD Pack<C, C> near(C a, C b, C dy) {
-        const auto normal = NormalTail<T>::of(b);
-        const ScaledExp<T> e = normal.density();
+    static BK_HD Pack<C, C> near(const GateNormal<T>& d, C a, C dy) {
         const auto f = TwoFactors<T>::of(a, dy);
-        return pack(gelu_times<T>(dy, b, normal, e),
-                    gelu_slope<T>(b, normal, e) * f.first * f.second * scale_if<T>(b < C(0), e.scale));
+        return pack(gelu_times<T>(dy, d.b, d.normal, d.power.value),
+                    gelu_slope<T>(d.b, d.normal, d.power.value) * f.first * f.second);
     }
 };
 

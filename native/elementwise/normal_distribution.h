@@ -24,12 +24,14 @@ struct NormalTail {
     // Of f32: such that the first coefficients of W and V are rounded to f32 by next to nothing.
     static constexpr C kPole = std::is_same_v<C, double> ? C(3) : C(3.28857421875);
 
+    static constexpr Pair<T> kExponent = constant<T>(-0.7213475204444817, -1.0177636870465517e-17);  // -log2(e) / 2
+
     C z;
     C factor;  // of the 16-bit types 1 / Q(z), else z / (z + a)
     C u;
 
-    static BK_HD NormalTail of(C x) {
-        const C z = math::min(C(kCap), math::fabs<T>(x));
+    static BK_HD NormalTail of(C x, C cap = C(kCap)) {
+        const C z = math::min(cap, math::fabs<T>(x));
         if constexpr (math::kIsHalf<T>) {
             const C q = polynomial(z, 1, 1.52532415, 0.958283863, 0.301973854, 0.0433407297);
             return NormalTail{z, math::reciprocal<T>(q), C(0)};
@@ -96,7 +98,7 @@ struct NormalTail {
     template <bool kIsLifted = false>
     BK_HD ScaledExp<T> density() const {
         const C square = math::product(z, z);
-        constexpr Pair<T> k = constant<T>(-0.7213475204444817, -1.0177636870465517e-17);  // -log2(e) / 2
+        constexpr Pair<T> k = kExponent;
         if constexpr (math::kIsHalf<T>)
             return ScaledExp<T>{single<T>(math::exp2<T>(square * k.high)), C(1)};
         else
@@ -105,13 +107,13 @@ struct NormalTail {
     }
 };
 
-// factor gelu(x), the product before any rounding of gelu to a subnormal number.
+// factor gelu(x), of a power that is no subnormal number, of scale 1.
 template <class T>
 BK_HD compute_t<T> gelu_times(compute_t<T> factor, compute_t<T> x, const NormalTail<T>& normal, const ScaledExp<T>& e) {
     using C = compute_t<T>;
     const bool negative = x < C(0);
     const C tail = carried_times_exp<T>(normal.tail(), e);
-    const C y = factor * math::select(negative, -tail, x - tail * e.scale) * math::select(negative, e.scale, C(1));
+    const C y = factor * math::select(negative, -tail, x - tail);
     if constexpr (std::is_same_v<T, f16>) return y;
     // Half of a small x, which in itself may lose digits.
     return math::select(normal.z < C(0x1p-60), factor * C(0.5) * x, y);
