@@ -135,6 +135,12 @@ def test_handle_that_cannot_be_made(doors):
     assert counts(lines) == (1, 1)
 
 
+def test_handle_that_gets_no_stream(doors):
+    lines = doors("failing_stream", "13")
+    assert "cuSOLVER cannot use the stream: it answers 7" in lines
+    assert counts(lines, "cusolverDn") == (1, 1)
+
+
 def test_threads(doors):
     """A handle has one user at a time, and no more are made than threads use at once."""
     made, destroyed = counts(doors("threads", "13"))

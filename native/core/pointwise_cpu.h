@@ -132,23 +132,6 @@ DenseLoop dense_loop(const Fn& fn, const Pack<Out*...>&, const Pack<const In*...
     return {run, &fn, sizeof...(Out), kSizes, kConverted};
 }
 
-template <class T>
-void gather(T* BK_RESTRICT to, const T* BK_RESTRICT from, int64_t step, int64_t count) {
-    if (step == 0)
-        for (int64_t i = 0; i < count; ++i) to[i] = *from;
-    else
-        for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
-}
-
-template <class T>
-void scatter(T* BK_RESTRICT to, const T* BK_RESTRICT from, int64_t step, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) to[i * step] = from[i];
-}
-
-// Elements of `size` bytes, `step` apart, into a dense buffer and back.
-void gather_bytes(int size, void* to, const void* from, int64_t step, int64_t count);
-void scatter_bytes(int size, void* to, const void* from, int64_t step, int64_t count);
-
 // `count` elements of a row; operands step[k] apart. Outputs may be null.
 void compute_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
                  const int64_t* step);

@@ -5,6 +5,26 @@
 
 namespace bk {
 
+namespace {
+
+// Unrolled: the time of so short a loop would depend on where it lies in memory, by a factor of 1.8.
+template <class T>
+void gather(T* BK_RESTRICT to, const T* BK_RESTRICT from, int64_t step, int64_t count) {
+    if (step == 0) {
+        for (int64_t i = 0; i < count; ++i) to[i] = *from;
+        return;
+    }
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
+}
+
+template <class T>
+void scatter(T* BK_RESTRICT to, const T* BK_RESTRICT from, int64_t step, int64_t count) {
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < count; ++i) to[i * step] = from[i];
+}
+
+// Elements of `size` bytes, `step` apart, into a dense buffer.
 void gather_bytes(int size, void* to, const void* from, int64_t step, int64_t count) {
     switch (size) {
         case 1: return gather(static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), step, count);
@@ -18,20 +38,19 @@ void gather_bytes(int size, void* to, const void* from, int64_t step, int64_t co
     }
 }
 
+// Elements of a dense buffer to places `step` apart.
 void scatter_bytes(int size, void* to, const void* from, int64_t step, int64_t count) {
     switch (size) {
         case 1: return scatter(static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), step, count);
         case 2: return scatter(static_cast<uint16_t*>(to), static_cast<const uint16_t*>(from), step, count);
         case 4: return scatter(static_cast<uint32_t*>(to), static_cast<const uint32_t*>(from), step, count);
         case 8: return scatter(static_cast<uint64_t*>(to), static_cast<const uint64_t*>(from), step, count);
-        default:
+        default:  // pairs of elements
             for (int64_t i = 0; i < count; ++i)
                 memcpy(static_cast<char*>(to) + i * step * size, static_cast<const char*>(from) + i * size,
                        static_cast<size_t>(size));
     }
 }
-
-namespace {
 
 constexpr int kMostOperands = 8;
 

@@ -173,11 +173,14 @@ void give_back(VendorSeat* seat) {
     seat->last_use = ++uses;
 }
 
+// By each lease: a stream of the handle's last place may be gone, and another one have its address. Library and context stay
+// as they are, since take() reads those of leased seats.
 Status serve(VendorSeat* seat, const Place& place) {
     const int result = seat->set_stream == nullptr ? 0 : seat->set_stream(seat->handle, place.stream);
     if (result != 0)
         return fail(Status::kInternal, "%s cannot use the stream: it answers %d", entry_of(place.library).name, result);
-    seat->place = place;
+    seat->place.stream = place.stream;
+    seat->place.thread = place.thread;
     return Status::kOk;
 }
 
@@ -282,7 +285,7 @@ Status VendorHandle::lease_of(Vendor library, const Launch& launch) {
                     entry_of(library).name);
     if (seat == nullptr) {
         BK_TRY(add_seat(place, &seat));
-    } else if (!(seat->place == place)) {
+    } else {
         const Status status = serve(seat, place);
         if (status != Status::kOk) give_back(seat);
         BK_TRY(status);

@@ -191,6 +191,21 @@ void failing() {
     REQUIRE(status_of_lease(16) == Status::kOk);
 }
 
+// A handle that could not be given a stream is idle again, and gets one by the next call.
+void failing_stream() {
+    int& answer = variable<int>(library_of("libcusolver.so.12"), "stub_failing");
+    StubHandle* const stub = static_cast<StubHandle*>(lease<Vendor::kCusolver>(16));
+    stub->stream = nullptr;
+    answer = 7;
+    {
+        VendorHandle handle;
+        REQUIRE(handle.lease<Vendor::kCusolver>(on(16)) == Status::kInternal);
+        puts(text);
+    }
+    answer = 0;
+    REQUIRE(lease<Vendor::kCusolver>(16) == stub && stub->stream == reinterpret_cast<void*>(16));
+}
+
 void threads() {
     std::vector<std::thread> all;
     for (int t = 0; t < 8; ++t)
@@ -293,6 +308,7 @@ const struct {
               {"most", most},
               {"capture", capture},
               {"failing", failing},
+              {"failing_stream", failing_stream},
               {"threads", threads},
               {"unlocked", unlocked},
               {"forks", forks},

@@ -17,7 +17,7 @@ struct handle {
     long owner;
 };
 
-int stub_failing = 0;         /* what `create` then answers */
+int stub_failing = 0;         /* what `create` and `set_stream` then answer */
 void (*stub_on_create)(void); /* called by `create` */
 
 static void say(const char* what) {
@@ -39,6 +39,7 @@ int NAME(Create)(void** out) {
 }
 
 int NAME(SetStream)(void* handle, void* stream) {
+    if (stub_failing) return stub_failing;
     ((struct handle*)handle)->stream = stream;
     return 0;
 }
