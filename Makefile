@@ -251,7 +251,7 @@ DEMO_PART := FAMILIES="attention embedding segment shape_layout elementwise.lerp
 
 demo: ## train a text classifier with the kernels
 	@echo "make demo: compiles the kernels that it calls, then trains a text classifier; $(DEMO_TIME)"
-	@$(if $(HAS_GPU),$(MAKE) --no-print-directory $(VENV_USABLE))
+	@$(if $(and $(HAS_GPU),$(VENV_USABLE)),$(MAKE) --no-print-directory $(VENV_USABLE))
 	@$(MAKE) --no-print-directory $(PARALLEL) bindings demo-libraries
 	@$(MAKE) --no-print-directory run-demo $(DEMO_PART)
 
@@ -265,7 +265,7 @@ run-demo:
 
 test: ## the whole test suite, on the GPU if there is one
 	@echo "make test: builds the libraries, then runs the tests; $(TEST_TIME)"
-	@$(if $(HAS_GPU),$(MAKE) --no-print-directory $(VENV_READY))
+	@$(if $(and $(HAS_GPU),$(VENV_READY)),$(MAKE) --no-print-directory $(VENV_READY))
 	@$(MAKE) --no-print-directory $(PARALLEL) $(LIBRARIES) gen $(VENV_READY)
 	$(Q)$(PY) -m pytest tests $(TEST_ARGS)
 
