@@ -173,6 +173,8 @@ $(BUILD)/commit.txt: FORCE
 	@mkdir -p $(@D)
 	@git describe --always --dirty --abbrev=12 2>/dev/null > $@.new || echo unknown > $@.new
 	@cmp -s $@ $@.new && rm $@.new || mv $@.new $@
+else
+$(BUILD)/commit.txt $(BUILD)/cuda/archs.txt:
 endif
 
 # --- Libraries -------------------------------------------------------------------------------------------------------
@@ -185,7 +187,7 @@ cpu: $(TO_BUILD) ## the CPU library
 cuda: $(TO_BUILD) ## the CUDA library; CUDA_ARCHS="80 90" chooses the chips
 	@test -n "$(NVCC)" || { echo "make cuda: no nvcc on PATH nor in $(VENV); 'make nvcc' installs one" >&2; exit 1; }
 	@mkdir -p $(BUILD)/cuda && { echo "$(CUDA_ARCHS)" | cmp -s - $(BUILD)/cuda/archs.txt || echo "$(CUDA_ARCHS)" > $(BUILD)/cuda/archs.txt; }
-	+@$(call BUILD_LIBRARY,cuda,$$((40000 / (1 + $(words $(CUDA_ARCHS))))))
+	+@$(call BUILD_LIBRARY,cuda,$$((25000 / (1 + $(words $(CUDA_ARCHS))))))
 
 # $(call BUILD_LIBRARY,backend,bytes of glue that a second compiles)
 INNER_MAKE = $(MAKE) --no-print-directory INNER=1 PROGRESS=$(OUT)/$(1)/progress $(1)-library
@@ -249,7 +251,7 @@ DEMO_PART := FAMILIES="attention embedding segment shape_layout elementwise.lerp
 
 demo: ## train a text classifier with the kernels
 	@echo "make demo: compiles the kernels that it calls, then trains a text classifier; $(DEMO_TIME)"
-	@$(if $(HAS_GPU),$(MAKE) --no-print-directory $(VENV_USABLE))
+	@$(if $(and $(HAS_GPU),$(VENV_USABLE)),$(MAKE) --no-print-directory $(VENV_USABLE))
 	@$(MAKE) --no-print-directory $(PARALLEL) bindings demo-libraries
 	@$(MAKE) --no-print-directory run-demo $(DEMO_PART)
 
@@ -263,7 +265,7 @@ run-demo:
 
 test: ## the whole test suite, on the GPU if there is one
 	@echo "make test: builds the libraries, then runs the tests; $(TEST_TIME)"
-	@$(if $(HAS_GPU),$(MAKE) --no-print-directory $(VENV_READY))
+	@$(if $(and $(HAS_GPU),$(VENV_READY)),$(MAKE) --no-print-directory $(VENV_READY))
 	@$(MAKE) --no-print-directory $(PARALLEL) $(LIBRARIES) gen $(VENV_READY)
 	$(Q)$(PY) -m pytest tests $(TEST_ARGS)
 
