@@ -8,6 +8,7 @@ CUDA_ARCHS ?= 80 86 89 90
 PREFIX ?= /usr/local
 BUILD ?= build
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+UNIT_SECONDS ?= 60
 
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' baracuda/__init__.py)
 SOVERSION := $(shell sed -n 's/^.define BARACUDA_ABI_VERSION //p' native/core/prologue.h)
@@ -162,10 +163,10 @@ check-units: $(CONTENTS)/.stamp ## no translation unit of what is built compiles
 	@$(MAKE) --no-print-directory INNER=1 $(patsubst $(OUT)/%/libbaracuda_kernels.so,check-%-units,$(wildcard $(OUT)/*/libbaracuda_kernels.so))
 
 check-cpu-units:
-	@$(PYTHON) tools/check_units.py $(CPU_OBJECTS)
+	@$(PYTHON) tools/check_units.py --seconds $(UNIT_SECONDS) $(CPU_OBJECTS)
 
 check-cuda-units:
-	@$(PYTHON) tools/check_units.py --chips $$(wc -w < $(BUILD)/cuda/archs.txt) $(CUDA_OBJECTS)
+	@$(PYTHON) tools/check_units.py --seconds $(UNIT_SECONDS) --chips $$(wc -w < $(BUILD)/cuda/archs.txt) $(CUDA_OBJECTS)
 
 # The inner make takes both files as they are: what may be made anew would make all objects old to `make -n`.
 ifndef INNER
