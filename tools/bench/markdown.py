@@ -132,8 +132,9 @@ def cpu_report(facts: dict[str, Any], rows: Sequence[Row]) -> str:
     rows = [row for row in rows if row["times_peer"]]
     behind = sorted((row for row in rows if row["times_peer"] < NEAR), key=lambda row: row["times_peer"])
     most = max(row["times_peer"] for row in rows)
+    threads = "1 thread" if facts["threads"] == 1 else f"{facts['threads']} threads"
     text = (
-        f"The CPU library, {facts['threads']} {'thread' if facts['threads'] == 1 else 'threads'} of {facts['device']}, against the faster of PyTorch "
+        f"The CPU library, {threads} of {facts['device']}, against the faster of PyTorch "
         f"{facts['torch']} and NumPy {facts['numpy']} on the same threads: level or faster (up to {most:.0f} x) on "
         f"{len(rows) - len(behind)} of {len(rows)} problems"
     )
