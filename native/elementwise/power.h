@@ -146,8 +146,8 @@ BK_HD compute_t<T> power_slope(compute_t<T> x, compute_t<T> p, compute_t<T> dy) 
 // y u v of the 16-bit types. Of f16 it fits in f32; for bf16 exponents are added apart.
 template <class T>
 BK_HD float half_product(math::HalfPower y, float u, float v) {
-    constexpr float kFar = std::is_same_v<T, f16> ? 100 : 1000;  // beyond the range whatever the finite other factors
-    const float bounded = math::max(-kFar, math::min(kFar, y.exponent));
+    constexpr float kFar = std::is_same_v<T, f16> ? 100 : 1000;           // beyond the range whatever the finite other factors
+    const float bounded = math::min(math::max(y.exponent, -kFar), kFar);  // of NaN -kFar: a number that an integer can hold
     const float exponent = math::select(math::fabs<T>(y.exponent) < INFINITY, bounded, y.exponent);
     if constexpr (std::is_same_v<T, f16>) {
         return y.factor * math::exp2<T>(exponent) * u * v;
