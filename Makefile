@@ -11,11 +11,13 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 UNIT_SECONDS ?= 60
 
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' baracuda/__init__.py)
-SOVERSION := $(shell sed -n 's/^.define BARACUDA_ABI_VERSION //p' native/core/prologue.h)
+SOVERSION := $(shell sed -n 's/^.define BARACUDA_ABI_VERSION //p' native/core/abi/prologue.h)
 SONAME := libbaracuda_kernels.so.$(SOVERSION)
 CCACHE := $(shell command -v ccache 2>/dev/null)
-TABLES := $(wildcard native/*/*.abi)
-GENERATORS := tools/gen_abi.py tools/abi_table.py native/core/prologue.h $(TABLES)
+# Sources by a pattern: a family is a folder of native/, a part of the ground one of native/core/.
+NATIVE = $(wildcard native/*/$(1) native/core/*/$(1))
+TABLES := $(call NATIVE,*.abi)
+GENERATORS := tools/gen_abi.py tools/abi_table.py native/core/abi/prologue.h $(TABLES)
 HEADER := include/baracuda_kernels.h
 
 # A part of the library, FAMILIES="segment elementwise.lerp" and DTYPES="f32 bf16", has a directory of its own. A choice
@@ -67,8 +69,8 @@ comma := ,
 GENCODE_OF = $(foreach a,$(1),-gencode=arch=compute_$(a),code=sm_$(a)) \
              $(if $(word 2,$(CUDA_ARCHS)),-gencode=arch=compute_$(lastword $(1))$(comma)code=compute_$(lastword $(1)))
 GENCODE := $(call GENCODE_OF,$(CUDA_ARCHS))
-# Files for an architecture (native/core/arch.h): *_sm80.cu for the chips of CUDA_ARCHS from 80 on, *_sm90a.cu for 90 alone.
-ARCH_CU := $(wildcard native/*/*_sm[0-9]*.cu)
+# Files for an architecture (native/core/abi/arch.h): *_sm80.cu for the chips of CUDA_ARCHS from 80 on, *_sm90a.cu for 90 alone.
+ARCH_CU := $(call NATIVE,*_sm[0-9]*.cu)
 ARCH_NAME = $(lastword $(subst _sm, ,$(basename $(1))))
 ARCH_NUMBER = $(patsubst %a,%,$(ARCH_NAME))
 CHIPS_FROM = $(strip $(shell for a in $(CUDA_ARCHS); do test $$a -lt $(1) || echo $$a; done))
@@ -132,7 +134,7 @@ nvcc: $(VENV_USABLE) ## a CUDA compiler from PyPI, into the environment
 # --- Generated -------------------------------------------------------------------------------------------------------
 
 # The stamp lets make decide whether to run the generator; unchanged files keep their time.
-$(GEN)/.stamp: $(GENERATORS) $(wildcard native/*/*_cpu.h)
+$(GEN)/.stamp: $(GENERATORS) $(call NATIVE,*_cpu.h)
 	$(Q)$(PYTHON) tools/gen_abi.py glue $(GEN) --dtypes "$(DTYPES)"
 	@touch $@
 
@@ -196,10 +198,10 @@ BUILD_LIBRARY = PROGRESS=$(OUT)/$(1)/progress tools/compile.sh --plan $(OUT)/$(1
                 && $(INNER_MAKE) $(PARALLEL)
 
 UNITS := $(shell cat $(CONTENTS)/units.txt 2>/dev/null)
-NATIVE_CU := $(filter-out $(ARCH_CU),$(wildcard native/*/*.cu)) $(ARCH_USED)
-NATIVE_CPU := $(wildcard native/*/*_cpu.cpp)
-CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/library.o
-CUDA_OBJECTS := $(UNITS:%=$(GLUE)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) $(OUT)/cuda/obj/core/library.o
+NATIVE_CU := $(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED)
+NATIVE_CPU := $(call NATIVE,*_cpu.cpp)
+CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/abi/library.o
+CUDA_OBJECTS := $(UNITS:%=$(GLUE)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) $(OUT)/cuda/obj/core/abi/library.o
 
 cpu-library cuda-library: %-library: $(OUT)/%/libbaracuda_kernels.so
 	@:
@@ -213,10 +215,10 @@ $(GLUE)/cpu/obj/gen/%.o: $(GEN)/%.cu Makefile
 $(BUILD)/cpu/obj/%_cpu.o: native/%_cpu.cpp Makefile
 	$(call COMPILE,$*_cpu) $(CCACHE) $(CXX) $(CPU_FLAGS) $(CXXFLAGS) -MMD -MP -c $< -o $@
 
-$(OUT)/cpu/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(CONTENTS)/.stamp Makefile
+$(OUT)/cpu/obj/core/abi/library.o: native/core/abi/library.cpp $(BUILD)/commit.txt $(CONTENTS)/.stamp Makefile
 	@mkdir -p $(@D)
 	@$(call ARCHS_INC,) > $(OUT)/cpu/archs.inc
-	$(call COMPILE,core/library) $(CXX) $(CPU_FLAGS) $(CXXFLAGS) $(INFO) -I$(CONTENTS) -I$(OUT)/cpu -DBK_BACKEND='"cpu"' -MMD -MP -c $< -o $@
+	$(call COMPILE,core/abi/library) $(CXX) $(CPU_FLAGS) $(CXXFLAGS) $(INFO) -I$(CONTENTS) -I$(OUT)/cpu -DBK_BACKEND='"cpu"' -MMD -MP -c $< -o $@
 
 $(OUT)/cpu/libbaracuda_kernels.so: $(CPU_OBJECTS) native/version_script.map
 	@echo "$@"
@@ -230,10 +232,10 @@ $(BUILD)/cuda/obj/%.o: native/%.cu Makefile $(BUILD)/cuda/archs.txt
 
 $(foreach f,$(ARCH_USED),$(eval $(f:native/%.cu=$(BUILD)/cuda/obj/%.o): GENCODE := $(call ARCH_GENCODE,$(f))))
 
-$(OUT)/cuda/obj/core/library.o: native/core/library.cpp $(BUILD)/commit.txt $(CONTENTS)/.stamp Makefile $(BUILD)/cuda/archs.txt
+$(OUT)/cuda/obj/core/abi/library.o: native/core/abi/library.cpp $(BUILD)/commit.txt $(CONTENTS)/.stamp Makefile $(BUILD)/cuda/archs.txt
 	@mkdir -p $(@D)
 	@$(call ARCHS_INC,$(subst $(space),$(comma) ,$(patsubst %,"sm_%",$(strip $(CUDA_ARCHS))))) > $(OUT)/cuda/archs.inc
-	$(call COMPILE,core/library) $(NVCC) $(CUDA_FLAGS) -x cu $(INFO) -I$(CONTENTS) -I$(OUT)/cuda -DBK_BACKEND='"cuda"' -MMD -MP -c $< -o $@
+	$(call COMPILE,core/abi/library) $(NVCC) $(CUDA_FLAGS) -x cu $(INFO) -I$(CONTENTS) -I$(OUT)/cuda -DBK_BACKEND='"cuda"' -MMD -MP -c $< -o $@
 
 $(OUT)/cuda/libbaracuda_kernels.so: $(CUDA_OBJECTS) native/version_script.map
 	@echo "$@"
@@ -283,8 +285,8 @@ san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitiz
 	    $(PY) -m pytest tests -m "not unsanitized" $(TEST_ARGS)
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
-CXX_FILES := $(wildcard native/*/*.h native/*/*.cuh native/*/*.cu native/*/*.cpp tests/c_abi/* tests/gpu_on_threads/*.cpp tests/gpu_on_threads/core/* \
-             tests/vendor/*.c* tests/vendor/core/* tests/arch/*)
+CXX_FILES := $(foreach p,*.h *.cuh *.cu *.cpp,$(call NATIVE,$(p))) \
+             $(wildcard tests/c_abi/* tests/arch/* $(foreach d,gpu_on_threads vendor,tests/$(d)/*.c* tests/$(d)/core/*.h tests/$(d)/core/*/*.h))
 lint: $(VENV_READY) ## ruff and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .

@@ -1,7 +1,7 @@
 /*
  * baracuda: machine-learning kernels behind a C ABI.
  *
- * Written by tools/gen_abi.py from native/core/prologue.h and the op tables native/<family>/<table>.abi: edit those.
+ * Written by tools/gen_abi.py from native/core/abi/prologue.h and the op tables native/<family>/<table>.abi: edit those.
  *
  * For every op and dtype there is
  *   baracuda_kernels_<op>_<dtype>_run             enqueues the op on `stream`;

@@ -1,4 +1,4 @@
-"""Files for an architecture: what the Makefile compiles them for, and which of them native/core/arch.h chooses."""
+"""Files for an architecture: what the Makefile compiles them for, and which of them native/core/abi/arch.h chooses."""
 
 import os
 import pathlib

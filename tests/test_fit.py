@@ -11,7 +11,7 @@ from tools.fit.polynomials import polynomials
 
 pytestmark = pytest.mark.unsanitized("no library is called")
 
-CORE = pathlib.Path(__file__).resolve().parents[1] / "native" / "core"
+CORE = pathlib.Path(__file__).resolve().parents[1] / "native" / "core" / "math"
 POLYNOMIALS = list(polynomials())
 NUMBER = r"[-+]?[0-9][0-9.]*(?:e[-+]?[0-9]+)?"
 ERROR = 2.0**-27  # of each, weighted to be relative to what it is part of: an eighth of f32's last place

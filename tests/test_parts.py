@@ -128,7 +128,7 @@ def test_no_such_part(tmp_path, choice, error):
 def test_a_line_for_each_unit(outputs):
     """The plan, then each unit with its number, then the library; no commands, and nothing twice."""
     build, first, second = outputs
-    core = {f"{path.parent.name}.{path.stem}" for path in ROOT.glob("native/*/*_cpu.cpp")}
+    core = {f"core.{path.parent.name}.{path.stem}" for path in ROOT.glob("native/core/*/*_cpu.cpp")}
     for output, name, units in (
         (first, "image.f32", {"image.affine_grid"} | core),
         (second, "image", {"image.affine_grid"}),
@@ -138,7 +138,7 @@ def test_a_line_for_each_unit(outputs):
         assert library == str(part(build, name))
         assert re.fullmatch(rf"{re.escape(library)}: {count} units to compile, about \d+ s on \d+ idle cores?", plan)
         assert {line.split()[0] for line in progress} == {f"[{k}/{count}]" for k in range(1, count + 1)}
-        assert {line.split()[1] for line in progress} == units | {"core.library"}
+        assert {line.split()[1] for line in progress} == units | {"core.abi.library"}
 
 
 def test_commands_where_they_are_asked_for(tmp_path):

@@ -1,4 +1,4 @@
-"""The door to NVIDIA's libraries (native/core/vendor.h) over stubs of them and of CUDA; what Python preloads."""
+"""The door to NVIDIA's libraries (native/core/vendor/vendor.h) over stubs of them and of CUDA; what Python preloads."""
 
 import os
 import pathlib
@@ -21,7 +21,7 @@ def build_program(folder: pathlib.Path, *includes: pathlib.Path, source: str) ->
     program = folder / pathlib.Path(source).stem
     include = [f"-I{path}" for path in (*includes, ROOT / "native", ROOT / "include")]
     compile_strictly(
-        compiler("CXX", "g++"), *CXX, *include, "-x", "c++", SOURCES / "doors.cpp", ROOT / "native/core" / source,
+        compiler("CXX", "g++"), *CXX, *include, "-x", "c++", SOURCES / "doors.cpp", ROOT / "native/core/vendor" / source,
         "-o", program, "-pthread", "-ldl",
     )  # fmt: skip
     return program

@@ -27,7 +27,7 @@ import textwrap
 from abi_table import C_TYPES, ROOT, Param, Row, TableError, read_all
 
 HEADER = ROOT / "include" / "baracuda_kernels.h"
-PROLOGUE = ROOT / "native" / "core" / "prologue.h"
+PROLOGUE = ROOT / "native" / "core" / "abi" / "prologue.h"
 NOTICE = "Written by tools/gen_abi.py: do not edit."
 EPILOGUE = """
 #ifdef __cplusplus
@@ -250,7 +250,7 @@ def glue_files(instances: list[Instance]) -> dict[str, str]:
         units[f"{row.unit_of(slots)}.cu"].append((op, row, slots))
     files = {}
     for name, entries in units.items():
-        head = [f"// {NOTICE}", '#include "core/entry.h"']
+        head = [f"// {NOTICE}", '#include "core/abi/entry.h"']
         head += include_lines({include for _, row, slots in entries for include in row.includes_of(slots)})
         files[name] = "\n".join(head) + "\n\n" + "\n".join(glue_row(*entry) for entry in entries)
     return files

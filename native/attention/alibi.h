@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "core/checks.h"
-#include "core/fastdiv.h"
-#include "core/pointwise.h"
+#include "core/abi/checks.h"
+#include "core/math/fastdiv.h"
+#include "core/pointwise/pointwise.h"
 
 namespace bk {
 

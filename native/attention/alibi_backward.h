@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "attention/alibi.h"
-#include "core/checks.h"
-#include "core/launch.h"
-#include "core/pointwise.h"
-#include "core/workspace.h"
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/abi/workspace.h"
+#include "core/pointwise/pointwise.h"
 
 namespace bk {
 

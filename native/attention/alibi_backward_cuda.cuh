@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "attention/alibi_backward.h"
-#include "core/fastdiv.h"
-#include "core/vec.h"
+#include "core/math/fastdiv.h"
+#include "core/types/vec.h"
 
 namespace bk {
 

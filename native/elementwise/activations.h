@@ -7,9 +7,9 @@
 #include <cmath>
 #include <type_traits>
 
-#include "core/dtype.h"
-#include "core/math.h"
-#include "core/pointwise.h"
+#include "core/math/math.h"
+#include "core/pointwise/pointwise.h"
+#include "core/types/dtype.h"
 #include "elementwise/approximation.h"
 #include "elementwise/normal_distribution.h"
 

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/checks.h"
-#include "core/integer_quotient.h"
-#include "core/math.h"
-#include "core/pointwise.h"
-#include "core/strided_args.h"
+#include "core/abi/checks.h"
+#include "core/abi/strided_args.h"
+#include "core/math/integer_quotient.h"
+#include "core/math/math.h"
+#include "core/pointwise/pointwise.h"
 
 namespace bk {
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/dtype.h"
-#include "core/math.h"
-#include "core/pack.h"
+#include "core/math/math.h"
 #include "core/platform.h"
+#include "core/types/dtype.h"
+#include "core/types/pack.h"
 
 namespace bk::op {
 

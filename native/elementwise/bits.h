@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/bit_math.h"
-#include "core/dtype.h"
-#include "core/math.h"
+#include "core/math/bit_math.h"
+#include "core/math/math.h"
 #include "core/platform.h"
+#include "core/types/dtype.h"
 
 namespace bk::op {
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/checks.h"
-#include "core/convert.h"
-#include "core/pointwise.h"
-#include "core/strided_args.h"
+#include "core/abi/checks.h"
+#include "core/abi/strided_args.h"
+#include "core/pointwise/pointwise.h"
+#include "core/types/convert.h"
 #include "elementwise/cast_by_code.h"
 
 namespace bk {

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "core/convert.h"
-#include "core/dtype.h"
 #include "core/platform.h"
+#include "core/types/convert.h"
+#include "core/types/dtype.h"
 
 namespace bk {
 

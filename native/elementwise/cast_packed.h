@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/checks.h"
-#include "core/convert.h"
-#include "core/pointwise.h"
+#include "core/abi/checks.h"
+#include "core/pointwise/pointwise.h"
+#include "core/types/convert.h"
 #include "elementwise/cast_by_code.h"
 
 namespace bk {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/dtype.h"
+#include "core/types/dtype.h"
 
 namespace bk::op {
 

@@ -5,8 +5,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/math.h"
-#include "core/pack.h"
+#include "core/math/math.h"
+#include "core/types/pack.h"
 #include "elementwise/integer_division.h"
 #include "elementwise/scaling.h"
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/math.h"
-#include "core/pack.h"
+#include "core/math/math.h"
+#include "core/types/pack.h"
 
 namespace bk::op {
 

@@ -6,9 +6,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/arctangent.h"
-#include "core/math.h"
-#include "core/pack.h"
+#include "core/math/arctangent.h"
+#include "core/math/math.h"
+#include "core/types/pack.h"
 #include "elementwise/scaling.h"
 
 namespace bk::op {

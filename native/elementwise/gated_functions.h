@@ -7,9 +7,9 @@
 
 #include <type_traits>
 
-#include "core/dtype.h"
-#include "core/math.h"
-#include "core/pack.h"
+#include "core/math/math.h"
+#include "core/types/dtype.h"
+#include "core/types/pack.h"
 #include "elementwise/activations.h"
 #include "elementwise/normal_distribution.h"
 #include "elementwise/rectifiers.h"

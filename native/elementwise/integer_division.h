@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/integer_quotient.h"
+#include "core/math/integer_quotient.h"
 
 namespace bk::op {
 

@@ -8,8 +8,8 @@
 
 #include <type_traits>
 
-#include "core/dtype.h"
-#include "core/math.h"
+#include "core/math/math.h"
+#include "core/types/dtype.h"
 #include "elementwise/approximation.h"
 
 namespace bk::op {

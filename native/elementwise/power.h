@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/dtype.h"
-#include "core/half_power.h"
-#include "core/math.h"
-#include "core/pack.h"
+#include "core/math/half_power.h"
+#include "core/math/math.h"
+#include "core/types/dtype.h"
+#include "core/types/pack.h"
 #include "elementwise/scaling.h"
 
 namespace bk::op {

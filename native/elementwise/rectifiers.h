@@ -1,8 +1,8 @@
 // Piecewise linear activations, and hardswish, with their gradients.
 #pragma once
 
-#include "core/dtype.h"
-#include "core/math.h"
+#include "core/math/math.h"
+#include "core/types/dtype.h"
 
 namespace bk::op {
 

@@ -1,9 +1,9 @@
 // Rounding to integers.
 #pragma once
 
-#include "core/dtype.h"
-#include "core/math.h"
+#include "core/math/math.h"
 #include "core/platform.h"
+#include "core/types/dtype.h"
 
 namespace bk::op {
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/math.h"
+#include "core/math/math.h"
 
 namespace bk::op {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <type_traits>
 
-#include "core/dtype.h"
-#include "core/math.h"
+#include "core/math/math.h"
 #include "core/platform.h"
+#include "core/types/dtype.h"
 
 namespace bk::op {
 

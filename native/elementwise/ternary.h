@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "core/checks.h"
-#include "core/pointwise.h"
-#include "core/strided_args.h"
+#include "core/abi/checks.h"
+#include "core/abi/strided_args.h"
+#include "core/pointwise/pointwise.h"
 
 namespace bk {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/convert.h"
-#include "core/math.h"
-#include "core/pack.h"
+#include "core/math/math.h"
+#include "core/types/convert.h"
+#include "core/types/pack.h"
 #include "elementwise/extrema.h"
 #include "elementwise/scaling.h"
 

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "core/checks.h"
-#include "core/math.h"
-#include "core/pointwise_sum.h"
-#include "core/strided_args.h"
+#include "core/abi/checks.h"
+#include "core/abi/strided_args.h"
+#include "core/math/math.h"
+#include "core/reduce/pointwise_sum.h"
 
 namespace bk {
 

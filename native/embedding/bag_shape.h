@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/checks.h"
+#include "core/abi/checks.h"
 #include "core/platform.h"
 
 namespace bk {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "core/launch.h"
-#include "core/pointwise.h"
+#include "core/abi/launch.h"
+#include "core/pointwise/pointwise.h"
 #include "embedding/bag_shape.h"
 
 namespace bk {

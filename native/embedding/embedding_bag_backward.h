@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/launch.h"
+#include "core/abi/launch.h"
 #include "embedding/bag_shape.h"
 
 namespace bk {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/row_sums_cpu.h"
-#include "core/workspace.h"
+#include "core/abi/workspace.h"
+#include "core/rows/row_sums_cpu.h"
 #include "embedding/embedding_bag_backward.h"
 
 namespace bk {

@@ -1,14 +1,14 @@
-// With a workspace: (row, bag) pairs are sorted by row and the runs of bags' gradients summed (core/add_runs.cuh).
+// With a workspace: (row, bag) pairs are sorted by row and the runs of bags' gradients summed (core/rows/add_runs.cuh).
 // Without: a group of threads a bag keeps the bag's gradient in registers and adds it to the rows by atomics; equal
 // indices of one bag contribute equally, so they become one addition.
 #pragma once
 
 #include <algorithm>
 
-#include "core/add_runs.cuh"
-#include "core/atomics.cuh"
-#include "core/pointwise.h"
-#include "core/sort_pairs.h"
+#include "core/pointwise/pointwise.h"
+#include "core/rows/add_runs.cuh"
+#include "core/rows/atomics.cuh"
+#include "core/rows/sort_pairs.h"
 #include "embedding/embedding_bag_backward.h"
 
 namespace bk {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core/row_sums_cpu.h"
+#include "core/rows/row_sums_cpu.h"
 #include "embedding/embedding_bag.h"
 
 namespace bk {

@@ -1,7 +1,7 @@
 // A group of threads a bag; a bag of more than kLongBag indices is shared by its block.
 #pragma once
 
-#include "core/row_groups.cuh"
+#include "core/rows/row_groups.cuh"
 #include "embedding/embedding_bag.h"
 
 namespace bk {

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
-#include "core/checks.h"
-#include "core/fastdiv.h"
-#include "core/math.h"
-#include "core/pointwise.h"
+#include "core/abi/checks.h"
+#include "core/math/fastdiv.h"
+#include "core/math/math.h"
+#include "core/pointwise/pointwise.h"
 
 namespace bk {
 

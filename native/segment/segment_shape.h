@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/checks.h"
+#include "core/abi/checks.h"
 
 namespace bk {
 

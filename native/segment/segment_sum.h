@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "core/checks.h"
-#include "core/launch.h"
-#include "core/pointwise.h"
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/pointwise/pointwise.h"
 #include "segment/segment_shape.h"
 
 namespace bk {

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "core/checks.h"
-#include "core/gather_rows.h"
-#include "core/launch.h"
-#include "core/pointwise.h"
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/pointwise/pointwise.h"
+#include "core/rows/gather_rows.h"
 #include "segment/segment_shape.h"
 
 namespace bk {

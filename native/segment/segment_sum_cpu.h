@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/row_sums_cpu.h"
+#include "core/rows/row_sums_cpu.h"
 #include "segment/segment_sum.h"
 
 namespace bk {

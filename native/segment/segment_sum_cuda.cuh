@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/store_runs.cuh"
+#include "core/rows/store_runs.cuh"
 #include "segment/segment_sum.h"
 
 namespace bk {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/row_sums_cpu.h"
-#include "core/workspace.h"
+#include "core/abi/workspace.h"
+#include "core/rows/row_sums_cpu.h"
 #include "segment/unsorted_segment_sum.h"
 
 namespace bk {

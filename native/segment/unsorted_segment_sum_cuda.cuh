@@ -1,9 +1,9 @@
 // With a workspace: sort (id, row) pairs, then sum the runs. Without: atomics.
 #pragma once
 
-#include "core/add_runs.cuh"
-#include "core/sort_pairs.h"
-#include "core/store_runs.cuh"
+#include "core/rows/add_runs.cuh"
+#include "core/rows/sort_pairs.h"
+#include "core/rows/store_runs.cuh"
 #include "segment/unsorted_segment_sum.h"
 
 namespace bk {

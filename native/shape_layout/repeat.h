@@ -6,10 +6,10 @@
 
 #include <cstdint>
 
-#include "core/checks.h"
-#include "core/pointwise.h"
-#include "core/strided_args.h"
-#include "core/strided_sum.h"
+#include "core/abi/checks.h"
+#include "core/abi/strided_args.h"
+#include "core/pointwise/pointwise.h"
+#include "core/reduce/strided_sum.h"
 
 namespace bk {
 

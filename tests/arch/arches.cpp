@@ -1,7 +1,7 @@
-// What native/core/arch.h chooses where files *_sm80.cu and *_sm90a.cu exist. Defines only what was compiled, as a build does.
+// What native/core/abi/arch.h chooses where files *_sm80.cu and *_sm90a.cu exist. Defines only what was compiled, as a build does.
 #include <cstdio>
 
-#include "core/arch.h"
+#include "core/abi/arch.h"
 
 namespace bk {
 

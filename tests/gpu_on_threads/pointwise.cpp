@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/pointwise.h"
+#include "core/pointwise/pointwise.h"
 #include "elementwise/arithmetic.h"
 #include "elementwise/ternary_functions.h"
 

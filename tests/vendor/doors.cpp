@@ -1,4 +1,4 @@
-// Calls native/core/vendor.h as an op would, over stubs of NVIDIA's libraries and of CUDA. usage: doors CASE
+// Calls native/core/vendor/vendor.h as an op would, over stubs of NVIDIA's libraries and of CUDA. usage: doors CASE
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/vendor.h"
+#include "core/vendor/vendor.h"
 
 namespace {
 

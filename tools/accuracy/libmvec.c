@@ -1,4 +1,4 @@
-/* The error of each function of glibc's libmvec that native/core/math.h lets the compiler call, in every width that the
+/* The error of each function of glibc's libmvec that native/core/math/math.h lets the compiler call, in every width that the
    machine has: function, width, worst error in ulp, where. Against the long double functions of libm, over arguments of all
    magnitudes and over those near 1.
 

@@ -1,0 +1,29 @@
+// Where and with what an op runs, and the one way to start work on each target.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/abi/status.h"
+#include "core/platform.h"
+
+namespace bk {
+
+struct Launch {
+    void* workspace;
+    size_t workspace_bytes;
+    void* stream;
+};
+
+template <class Int>
+constexpr Int ceil_div(Int a, Int b) {
+    return (a + b - 1) / b;
+}
+
+}  // namespace bk
+
+#if BK_CUDA
+#include "core/abi/launch_cuda.h"
+#else
+#include "core/abi/launch_cpu.h"
+#endif

@@ -1,0 +1,95 @@
+// Kernel launches. Errors come from the launch call itself, so an older unread error of the caller's is neither reported
+// nor cleared.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "core/abi/status.h"
+#include "core/platform.h"
+#include "core/types/pack.h"
+
+namespace bk {
+
+inline cudaStream_t stream_of(const Launch& launch) {
+    return launch.stream == nullptr ? cudaStreamPerThread : static_cast<cudaStream_t>(launch.stream);
+}
+
+// Turns a CUDA result into a status; `clean` says that no error was pending before the call that gave it.
+inline Status from_cuda(cudaError_t error, bool clean, const char* what) {
+    if (error == cudaSuccess) return Status::kOk;
+    if (clean) cudaGetLastError();
+    return fail(Status::kInternal, "%s failed: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+inline bool no_pending_error() { return cudaPeekAtLastError() == cudaSuccess; }
+
+struct Grid {
+    dim3 blocks;
+    dim3 threads;
+    unsigned cluster = 1;  // blocks of a cluster, along x; needs sm_90
+    unsigned shared = 0;   // bytes of dynamic shared memory a block, at most 48 KiB
+};
+
+// `arguments` points to the kernel's, each of the type of its parameter.
+inline Status launch_with(const Launch& launch, const Grid& grid, const void* kernel, void** arguments) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid.blocks;
+    config.blockDim = grid.threads;
+    config.dynamicSmemBytes = grid.shared;
+    config.stream = stream_of(launch);
+    cudaLaunchAttribute attribute{};
+    if (grid.cluster > 1) {
+        attribute.id = cudaLaunchAttributeClusterDimension;
+        attribute.val.clusterDim.x = grid.cluster;
+        attribute.val.clusterDim.y = 1;
+        attribute.val.clusterDim.z = 1;
+        config.attrs = &attribute;
+        config.numAttrs = 1;
+    }
+    const bool clean = no_pending_error();
+    return from_cuda(cudaLaunchKernelExC(&config, kernel, arguments), clean, "kernel launch");
+}
+
+template <class... P, size_t... I>
+Status launch_pack(const Launch& launch, const Grid& grid, void (*kernel)(P...), Pack<P...> arguments,
+                   std::index_sequence<I...>) {
+    void* pointers[] = {&get<I>(arguments)...};
+    return launch_with(launch, grid, reinterpret_cast<const void*>(kernel), pointers);
+}
+
+template <class... P, class... A>
+Status launch_kernel(const Launch& launch, const Grid& grid, void (*kernel)(P...), const A&... arguments) {
+    return launch_pack(launch, grid, kernel, Pack<P...>{{{static_cast<P>(arguments)}...}}, std::index_sequence_for<P...>{});
+}
+
+inline Status fill_bytes(const Launch& launch, void* destination, int value, size_t bytes) {
+    const bool clean = no_pending_error();
+    return from_cuda(cudaMemsetAsync(destination, value, bytes, stream_of(launch)), clean, "cudaMemsetAsync");
+}
+
+// Compute capability of the current device, times ten; 0 if none answers. Each device is asked once.
+inline int device_arch() {
+    constexpr int kMostDevices = 64;
+    static int known[kMostDevices];
+    int device = 0, major = 0, minor = 0;
+    const bool clean = no_pending_error();
+    cudaError_t error = cudaGetDevice(&device);
+    const bool has_place = error == cudaSuccess && device < kMostDevices;
+    if (has_place)
+        if (const int arch = __atomic_load_n(&known[device], __ATOMIC_RELAXED)) return arch;
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    if (error != cudaSuccess) {
+        if (clean) cudaGetLastError();
+        return 0;
+    }
+    const int arch = major * 10 + minor;
+    if (has_place) __atomic_store_n(&known[device], arch, __ATOMIC_RELAXED);
+    return arch;
+}
+
+constexpr int64_t kMaxGridX = INT32_MAX;
+constexpr int64_t kMaxGridY = 65535;
+
+}  // namespace bk

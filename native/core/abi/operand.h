@@ -1,0 +1,152 @@
+// The operands of an op: where their elements lie, and what must hold for each of them. core/abi/prologue.h states the rules.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+#include "core/abi/checks.h"
+#include "core/abi/status.h"
+#include "core/platform.h"
+
+namespace bk {
+
+enum class Role { kInput, kOutput, kOptionalOutput, kUnread };
+
+struct Operand {
+    const char* name = nullptr;
+    Role role = Role::kInput;
+    int64_t size = 0;           // bytes of an element, and its alignment
+    int64_t low = 0, high = 0;  // the bytes [low, high) from `pointer` on have all elements
+    bool has_gaps = false;      // and others
+    bool is_summed = false;     // several indices name one element
+    int32_t rank = 0;
+    const int32_t* shape = nullptr;
+    const int64_t* strides = nullptr;  // null: row-major
+    const void* pointer = nullptr;
+    unsigned readers = kAnyReader;  // of an input: a bit for each operand that reads it
+
+    static constexpr unsigned kAnyReader = ~0u;
+    bool is_output() const { return role == Role::kOutput || role == Role::kOptionalOutput; }
+    bool has_elements() const { return high > low; }
+    uintptr_t first_byte() const { return reinterpret_cast<uintptr_t>(pointer) + static_cast<uintptr_t>(low); }
+    uintptr_t end_byte() const { return reinterpret_cast<uintptr_t>(pointer) + static_cast<uintptr_t>(high); }
+};
+
+// Bytes of an element of T.
+template <class T>
+constexpr int64_t size_of() {
+    static_assert(sizeof(T) == alignof(T), "an element is aligned to its size");
+    return sizeof(T);
+}
+
+// An operand of the extents' product of elements, one after another.
+BK_COLD inline Status locate_dense(Operand* operand, const char* name, Role role, int64_t size,
+                                   std::initializer_list<NamedExtent> extents) {
+    *operand = {name, role, size};
+    int64_t bytes = size;
+    const NamedExtent* largest = nullptr;
+    bool fits = true;
+    for (const NamedExtent& e : extents) {
+        if (largest == nullptr || e.value > largest->value) largest = &e;
+        if (e.value == 0) return Status::kOk;
+        fits = fits && !__builtin_mul_overflow(bytes, e.value, &bytes) && bytes <= kMostBytes;
+    }
+    if (!fits)
+        return fail(Status::kInvalidProblem, "%s is %lld: %s would have more than 2^47 bytes", largest->name,
+                    static_cast<long long>(largest->value), name);
+    operand->high = bytes;
+    return Status::kOk;
+}
+
+// Its extents are those of `shape`, each times `repeats` where that is not null.
+BK_COLD inline Status locate_strided(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
+                                     int32_t rank, const int32_t* shape, const int64_t* strides, const int32_t* repeats) {
+    *operand = {name, role, size};
+    const int64_t most = kMostBytes / size;
+    int64_t low = 0, high = 0, cells = 1;
+    bool is_empty = false, fits = true;
+    for (int32_t d = 0; d < rank; ++d) {
+        const int64_t extent = int64_t{shape[d]} * (repeats == nullptr ? 1 : repeats[d]), stride = strides[d];
+        int64_t span = 0;
+        if (__builtin_mul_overflow(std::max({extent, int64_t{shape[d]}, int64_t{1}}), stride, &span) || span > most ||
+            span < -most)
+            return fail(Status::kInvalidProblem,
+                        "%s[%d] is %lld: %s would span more than 2^47 bytes along an axis of %lld elements", strides_name, d,
+                        static_cast<long long>(stride), name, static_cast<long long>(extent));
+        operand->is_summed = operand->is_summed || (stride == 0 && extent > 1);
+        if (stride == 0) continue;
+        is_empty = is_empty || extent == 0;
+        fits = fits && !__builtin_mul_overflow(cells, std::max<int64_t>(extent, 1), &cells) && cells <= most;
+        if (extent > 0) (stride < 0 ? low : high) += (extent - 1) * stride;
+    }
+    operand->rank = rank;
+    operand->shape = shape;
+    operand->strides = strides;
+    if (is_empty) return Status::kOk;
+    const int64_t reach = high - low + 1;
+    if (!fits || reach > most) return fail(Status::kInvalidProblem, "%s spans more than 2^47 bytes of %s", strides_name, name);
+    operand->low = low * size;
+    operand->high = (high + 1) * size;
+    operand->has_gaps = cells < reach;
+    return Status::kOk;
+}
+
+inline bool is_same_place(const Operand& a, const Operand& b) {
+    if (a.pointer != b.pointer || a.size != b.size || a.low != b.low || a.high != b.high || a.rank != b.rank) return false;
+    for (int32_t d = 0; d < a.rank; ++d)
+        if (a.shape[d] != b.shape[d] || (a.shape[d] > 1 && a.strides[d] != b.strides[d])) return false;
+    return true;
+}
+
+// Whether an end of b lies in a, where it meets an element.
+inline bool has_end_of(const Operand& a, const Operand& b) {
+    const uintptr_t low = a.first_byte(), high = a.end_byte();
+    return !a.has_gaps && ((b.first_byte() >= low && b.first_byte() < high) || (b.end_byte() > low && b.end_byte() <= high));
+}
+
+// Whether two operands share an element, as far as their ranges tell: views that interleave may not.
+inline bool surely_overlap(const Operand& a, const Operand& b) { return has_end_of(a, b) || has_end_of(b, a); }
+
+BK_COLD inline Status require_apart(const Operand* first, const Operand* last, bool may_be_input) {
+    for (const Operand* out = first; out != last; ++out) {
+        if (!out->is_output() || out->pointer == nullptr) continue;
+        for (const Operand* other = first; other != last; ++other) {
+            if (other->pointer == nullptr || (other->is_output() && other <= out)) continue;
+            if (other->is_output() && other->pointer == out->pointer)
+                return fail(Status::kInvalidProblem, "%s and %s are both %p", out->name, other->name, out->pointer);
+            const bool in_place = may_be_input && !other->is_output() && !out->is_summed && is_same_place(*out, *other);
+            if (!in_place && surely_overlap(*out, *other))
+                return fail(Status::kInvalidProblem, "%s overlaps %s: %p and %p", out->name, other->name, out->pointer,
+                            other->pointer);
+        }
+    }
+    return Status::kOk;
+}
+
+// Operands that the work reads or writes an element of have pointers, aligned, and outputs are apart from each other and
+// from what is read. An access to an element is defined at its natural alignment; wider ones are the kernels' own concern.
+// An input that names its readers may be null where none of them is wanted.
+BK_COLD inline Status require_pointers(Operand* first, Operand* last, Work work, bool may_be_input) {
+    for (Operand* o = first; o != last; ++o) {
+        if (o->readers == Operand::kAnyReader || o->pointer != nullptr || work != Work::kAll || !o->has_elements()) continue;
+        for (const Operand* reader = first; reader != last; ++reader)
+            if (o->readers >> (reader - first) & 1 && reader->pointer != nullptr)
+                return fail(Status::kInvalidProblem, "%s is NULL, but %s reads it", o->name, reader->name);
+        o->role = Role::kUnread;
+    }
+    last = std::remove_if(first, last, [work](const Operand& operand) {
+        return !operand.has_elements() || operand.role == Role::kUnread || (work == Work::kZeros && !operand.is_output());
+    });
+    for (const Operand* o = first; o != last; ++o)
+        if (o->pointer == nullptr && o->role != Role::kOptionalOutput)
+            return fail(Status::kInvalidProblem, "%s is NULL", o->name);
+    for (const Operand* o = first; o != last; ++o)
+        if (reinterpret_cast<uintptr_t>(o->pointer) % static_cast<uintptr_t>(o->size) != 0)
+            return fail(Status::kMisaligned, "%s is %p, must be aligned to %lld bytes", o->name, o->pointer,
+                        static_cast<long long>(o->size));
+    return require_apart(first, last, may_be_input);
+}
+
+}  // namespace bk

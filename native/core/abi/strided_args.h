@@ -1,0 +1,71 @@
+// Checks and layouts for ops that take a shape and one stride array an operand.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "core/abi/checks.h"
+#include "core/pointwise/layout.h"
+
+namespace bk {
+
+struct NamedStrides {
+    const char* name;
+    const int64_t* array;
+};
+
+// Of an output: no two indices may name one element, as far as a stride of 0 tells.
+BK_COLD inline Status require_distinct(const NamedStrides& strides, int32_t rank, const int32_t* shape) {
+    for (int32_t d = 0; d < rank; ++d)
+        if (strides.array[d] == 0 && shape[d] > 1)
+            return fail(Status::kInvalidProblem, "%s[%d] is 0, but an output has %d elements along that axis", strides.name, d,
+                        shape[d]);
+    return Status::kOk;
+}
+
+BK_COLD inline Status require_strides(std::initializer_list<NamedStrides> all, int32_t rank) {
+    for (const NamedStrides& s : all)
+        if (s.array == nullptr && rank > 0) return fail(Status::kInvalidProblem, "%s is NULL", s.name);
+    return Status::kOk;
+}
+
+// The rank in range, the arrays there (at rank 0 they may be null), and `count` the product of `shape`. How far the strides
+// reach is checked with the operands (core/abi/operand.h).
+BK_COLD inline Status check_shape(const char* count_name, int64_t count, int32_t rank, const char* shape_name,
+                                  const int32_t* shape, std::initializer_list<NamedStrides> inputs,
+                                  std::initializer_list<NamedStrides> outputs) {
+    BK_TRY(require_non_negative({{count_name, count}}));
+    BK_TRY(require_rank(rank));
+    BK_TRY(require_shape(shape_name, shape, rank));
+    BK_TRY(require_strides(inputs, rank));
+    BK_TRY(require_strides(outputs, rank));
+    bool is_empty = false, fits = true;
+    int64_t product = 1;
+    for (int32_t d = 0; d < rank; ++d) {
+        is_empty = is_empty || shape[d] == 0;
+        fits = fits && !__builtin_mul_overflow(product, static_cast<int64_t>(shape[d]), &product);
+    }
+    if (is_empty) product = 0;
+    if (!is_empty && !fits) return fail(Status::kInvalidProblem, "%s has more than 2^63 - 1 elements", shape_name);
+    if (product != count)
+        return fail(Status::kInvalidProblem, "%s is %lld, but %s has %lld elements", count_name, static_cast<long long>(count),
+                    shape_name, static_cast<long long>(product));
+    if (count > kMostBytes)  // of operands that all stand still
+        return fail(Status::kInvalidProblem, "%s is %lld, must be <= 2^47", count_name, static_cast<long long>(count));
+    if (count > 0)  // row-major strides of an empty array may be 0
+        for (const NamedStrides& s : outputs) BK_TRY(require_distinct(s, rank, shape));
+    return Status::kOk;
+}
+
+template <int Operands>
+BK_COLD Layout<Operands> make_layout(int32_t rank, const int32_t* shape, const int64_t* const (&strides)[Operands]) {
+    Layout<Operands> layout;
+    for (int32_t d = 0; d < rank; ++d) {
+        int64_t at_axis[Operands];
+        for (int k = 0; k < Operands; ++k) at_axis[k] = strides[k][d];
+        layout.append(shape[d], at_axis);
+    }
+    return layout;
+}
+
+}  // namespace bk

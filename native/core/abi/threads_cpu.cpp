@@ -1,0 +1,26 @@
+// What a fork leaves of a thread's OpenMP threads: nothing, but the runtime would wait for them in the next parallel region.
+#include <pthread.h>
+
+#include "core/abi/launch.h"
+
+namespace bk {
+
+namespace {
+
+// Of this thread: it has started others, or had when it forked. A child has no thread but the one that forked.
+thread_local bool has_started_threads = false, has_lost_threads = false;
+
+void after_fork_in_child() { has_lost_threads = has_lost_threads || has_started_threads; }
+
+bool watch_forks() {
+    static const bool is_watching = pthread_atfork(nullptr, nullptr, after_fork_in_child) == 0;
+    return is_watching;
+}
+
+}  // namespace
+
+bool may_start_threads() { return !has_lost_threads && watch_forks(); }
+
+void starts_threads() { has_started_threads = true; }
+
+}  // namespace bk

@@ -1,0 +1,52 @@
+// What the CPU's functions are made of: operations of IEEE 754, fused multiply-adds and choices without branches, so that
+// loops vectorise and results have the same bits in vectors of every width. Processors without fma instructions, of before
+// 2013, call the C library's: slow, but exact.
+#pragma once
+
+#include <cstdint>
+
+#include "core/types/dtype.h"
+
+namespace bk::math::cpu {
+
+inline __attribute__((always_inline)) float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline __attribute__((always_inline)) double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
+// c0 + x (c1 + x (c2 + ...))
+template <class C>
+inline __attribute__((always_inline)) C series(C, C c0) {
+    return c0;
+}
+
+template <class C, class... Rest>
+inline __attribute__((always_inline)) C series(C x, C c0, C c1, Rest... rest) {
+    return fma(x, series(x, c1, rest...), c0);
+}
+
+// a, or b where the condition is false: by masks, since GCC would make branches of repeated conditions.
+inline __attribute__((always_inline)) float pick(bool condition, float a, float b) {
+    const uint32_t mask = static_cast<uint32_t>(-static_cast<int32_t>(condition));
+    return bit_cast<float>((bit_cast<uint32_t>(a) & mask) | (bit_cast<uint32_t>(b) & ~mask));
+}
+
+inline __attribute__((always_inline)) double pick(bool condition, double a, double b) {
+    const uint64_t mask = static_cast<uint64_t>(-static_cast<int64_t>(condition));
+    return bit_cast<double>((bit_cast<uint64_t>(a) & mask) | (bit_cast<uint64_t>(b) & ~mask));
+}
+
+// x within bounds; a NaN stays.
+template <class C>
+inline __attribute__((always_inline)) C bounded(C x, C least, C most) {
+    return pick(x > most, most, pick(x < least, least, x));
+}
+
+inline __attribute__((always_inline)) float size_of(float x) { return __builtin_fabsf(x); }
+inline __attribute__((always_inline)) double size_of(double x) { return __builtin_fabs(x); }
+inline __attribute__((always_inline)) float with_sign(float x, float sign) { return __builtin_copysignf(x, sign); }
+
+// 2^n with -126 <= n <= 127.
+inline __attribute__((always_inline)) float power_of_two(int32_t n) {
+    return bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
+}
+
+}  // namespace bk::math::cpu

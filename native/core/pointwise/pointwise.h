@@ -1,0 +1,259 @@
+// The pointwise skeleton: any number of inputs and outputs, each element computed from the same element of the inputs.
+//
+// A functor takes the inputs, widened to their compute types, and returns the output, or a Pack of outputs, which the
+// skeleton narrows; one of several outputs may be null. One that depends on the position has `at(i)` instead: a piece, which
+// holds for the `count` elements from i on and takes the distance from i before the inputs. Loads of an element precede its
+// stores, so an output may be an input of the same layout. On a GPU a functor may say how many `vectors` a thread takes and
+// how many `registers` it may use, where the usual numbers (core/pointwise/pointwise_cuda.cuh) were measured to be worse. On
+// the CPU a functor may leave inputs out, for which `has_rare`: `is_rare` finds them, and a block that has one is left to
+// `of_rare`.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "core/abi/launch.h"
+#include "core/pointwise/layout.h"
+#include "core/types/pack.h"
+#include "core/types/vec.h"
+
+namespace bk {
+
+template <class Fn, class = void>
+constexpr bool kHasRare = false;
+template <class Fn>
+constexpr bool kHasRare<Fn, std::enable_if_t<Fn::has_rare>> = true;
+
+template <class Fn>
+struct WholePiece {
+    const Fn& fn;
+    static constexpr int64_t count = INT64_MAX;
+    static constexpr bool has_rare = kHasRare<Fn>;
+    template <class... C>
+    BK_HD auto operator()(int64_t, C... x) const {
+        return fn(x...);
+    }
+};
+
+template <class Fn>
+BK_HD auto piece_at(const Fn& fn, int64_t i, int) -> decltype(fn.at(i)) {
+    return fn.at(i);
+}
+
+template <class Fn>
+BK_HD WholePiece<Fn> piece_at(const Fn& fn, int64_t, long) {
+    return {fn};
+}
+
+// Tiles consist of squares of kTile rows and columns.
+constexpr int kTile = 32;
+
+template <class Fn, class = void>
+constexpr bool kIsPositional = false;
+template <class Fn>
+constexpr bool kIsPositional<Fn, std::void_t<decltype(std::declval<const Fn&>().at(int64_t{0}))>> = true;
+
+template <class... T>
+struct Outputs {
+    Pack<T*...> pointer;
+    using Indices = std::index_sequence_for<T...>;
+    template <int N>
+    using Vectors = Pack<Vec<T, N>...>;
+    static constexpr int count = sizeof...(T);
+    static constexpr int widest = [] {
+        int n = 1;
+        ((n = static_cast<int>(sizeof(T)) > n ? static_cast<int>(sizeof(T)) : n), ...);
+        return n;
+    }();
+    static constexpr bool has_f64 = (std::is_same_v<T, double> || ...);
+};
+
+template <class... T>
+struct Inputs {
+    Pack<const T*...> pointer;
+    using Indices = std::index_sequence_for<T...>;
+    template <int N>
+    using Vectors = Pack<Vec<T, N>...>;
+    static constexpr int count = sizeof...(T);
+    static constexpr int widest = Outputs<T...>::widest;
+    static constexpr bool has_f64 = Outputs<T...>::has_f64;
+    // A tile's columns lie one after another in shared memory, an odd number of 32-bit words apart against bank conflicts;
+    // it has 2 * 2 squares for operands of 16 bits or fewer, and where 8 blocks with those of all inputs fit a
+    // multiprocessor, else 1.
+    template <class U, int Side>
+    static constexpr int pitch_of = Side * kTile + (sizeof(U) < 4 ? 4 / static_cast<int>(sizeof(U)) : 1);
+    template <int Side>
+    static constexpr int bytes_of =
+        (0 + ... + ((static_cast<int>(sizeof(T)) * Side * kTile * pitch_of<T, Side> + 15) / 16 * 16));
+    static constexpr int side = bytes_of<2> <= (widest <= 2 ? 48 : 27) * 1024 ? 2 : 1;
+    template <class U>
+    static constexpr int pitch = pitch_of<U, side>;
+    static constexpr int tile_bytes = bytes_of<side>;
+};
+
+template <class Operands>
+constexpr bool kAreHalves = false;
+template <class... T>
+constexpr bool kAreHalves<Outputs<T...>> = ((sizeof(T) == 2) && ...);
+template <class... T>
+constexpr bool kAreHalves<Inputs<T...>> = ((sizeof(T) == 2) && ...);
+
+template <class... T>
+Outputs<T...> outputs(T*... pointers) {
+    return {pack(pointers...)};
+}
+
+template <class... T>
+Inputs<T...> inputs(const T*... pointers) {
+    return {pack(pointers...)};
+}
+
+// Narrows a functor's result into `lane` of one vector an output.
+template <int N, class T, class Result>
+BK_HD void put(Pack<Vec<T, N>>& y, int lane, const Result& result) {
+    get<0>(y).lane[lane] = narrow<T>(result);
+}
+
+template <int N, class... T, class... C, size_t... O>
+BK_HD void put_each(Pack<Vec<T, N>...>& y, int lane, const Pack<C...>& result, std::index_sequence<O...>) {
+    ((get<O>(y).lane[lane] = narrow<T>(get<O>(result))), ...);
+}
+
+template <int N, class... T, class... C>
+BK_HD void put(Pack<Vec<T, N>...>& y, int lane, const Pack<C...>& result) {
+    put_each(y, lane, result, std::index_sequence_for<T...>{});
+}
+
+// Elements element, ..., element + N - 1, of which the first `exist` do; what is computed of others is not to be stored.
+template <int N, class Fn, class... Out, class... In, size_t... I>
+BK_HD void compute(const Fn& fn, int64_t element, const Pack<Vec<In, N>...>& x, Pack<Vec<Out, N>...>& y,
+                   std::index_sequence<I...>, int exist = N) {
+    const auto piece = piece_at(fn, element, 0);
+    if (piece.count >= N) {
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int lane = 0; lane < N; ++lane) put(y, lane, piece(lane, widen(get<I>(x).lane[lane])...));
+    } else {
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int lane = 0; lane < N; ++lane)
+            if (lane < exist) put(y, lane, piece_at(fn, element + lane, 0)(0, widen(get<I>(x).lane[lane])...));
+    }
+}
+
+template <class... T, size_t... I>
+bool all_aligned(const Pack<T*...>& pointers, int lanes, std::index_sequence<I...>) {
+    return (is_aligned(get<I>(pointers), sizeof(T) * lanes) && ...);
+}
+
+// A functor with the parameters that it has by default, which are constants of the compiled loop.
+template <class Fn>
+struct WithDefaults {
+    template <class... C>
+    BK_HD auto operator()(C... x) const {
+        return Fn{}(x...);
+    }
+};
+
+template <class Fn>
+using Plain = std::conditional_t<std::is_empty_v<Fn>, Fn, WithDefaults<Fn>>;
+
+struct CopyFunctor {
+    template <class C>
+    BK_HD C operator()(C x) const {
+        return x;
+    }
+};
+
+// Whether a functor takes one From and gives the same number as a To.
+template <class Fn, class To, class From>
+constexpr bool kIsConversion = false;
+
+template <class C>
+struct ZeroFunctor {
+    BK_HD C operator()() const { return C(0); }
+};
+
+}  // namespace bk
+
+#if BK_CUDA
+#include "core/pointwise/pointwise_cuda.cuh"
+#else
+#include "core/pointwise/pointwise_cpu.h"
+#endif
+
+namespace bk {
+
+// A kernel less: a functor F<T> that says `ignores_sign` does to signed integers what F<unsigned T> does to the same bits,
+// and one that has a `Mirror` is that of (b, a).
+template <class Fn, class = void>
+constexpr bool kIgnoresSign = false;
+template <template <class> class F, class T>
+constexpr bool kIgnoresSign<F<T>, std::enable_if_t<std::is_integral_v<T> && std::is_signed_v<T> && F<T>::ignores_sign>> = true;
+
+template <class Fn>
+struct UnsignedForm;
+template <template <class> class F, class T>
+struct UnsignedForm<F<T>> {
+    using type = F<std::make_unsigned_t<T>>;
+};
+
+template <class T>
+auto without_sign(T* pointer) {
+    if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
+        return reinterpret_cast<std::make_unsigned_t<T>*>(pointer);
+    else
+        return pointer;
+}
+template <class... T, size_t... I>
+auto outputs_without_sign(const Outputs<T...>& out, std::index_sequence<I...>) {
+    return outputs(without_sign(get<I>(out.pointer))...);
+}
+template <class... T, size_t... I>
+auto inputs_without_sign(const Inputs<T...>& in, std::index_sequence<I...>) {
+    return inputs(static_cast<const std::remove_pointer_t<decltype(without_sign(static_cast<T*>(nullptr)))>*>(
+        without_sign(const_cast<T*>(get<I>(in.pointer))))...);
+}
+
+template <class Fn, class = void>
+constexpr bool kHasMirror = false;
+template <class Fn>
+constexpr bool kHasMirror<Fn, std::void_t<typename Fn::Mirror>> = true;
+
+// run(fn, out, in, mirrored) with the functor and operands that a kernel exists for.
+template <class Fn, class... Out, class... In, class Run>
+Status with_kernel_of(const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in, bool mirrored, const Run& run) {
+    if constexpr (kHasMirror<Fn>) {
+        return with_kernel_of(typename Fn::Mirror{}, out, inputs(get<1>(in.pointer), get<0>(in.pointer)), !mirrored, run);
+    } else if constexpr (kIgnoresSign<Fn>) {
+        return run(typename UnsignedForm<Fn>::type{}, outputs_without_sign(out, std::index_sequence_for<Out...>{}),
+                   inputs_without_sign(in, std::index_sequence_for<In...>{}), mirrored);
+    } else {
+        return run(fn, out, in, mirrored);
+    }
+}
+
+template <class Fn, class... Out, class... In>
+Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in) {
+    return with_kernel_of(fn, out, in, false, [&](const auto& function, const auto& to, const auto& from, bool) {
+        return run_pointwise(launch, numel, function, to, from);
+    });
+}
+
+// The layout's operands are the outputs, then the inputs. One of several outputs may be null.
+template <class Fn, int MaxRank, class... Out, class... In>
+Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& given, const Fn& fn,
+                         const Outputs<Out...>& out, const Inputs<In...>& in) {
+    return with_kernel_of(fn, out, in, false, [&](const auto& function, const auto& to, const auto& from, bool mirrored) {
+        if (!mirrored) return run_pointwise_strided(launch, given, function, to, from);
+        auto layout = given;
+        for (int d = 0; d < layout.rank; ++d)
+            std::swap(layout.stride[sizeof...(Out)][d], layout.stride[sizeof...(Out) + sizeof...(In) - 1][d]);
+        return run_pointwise_strided(launch, layout, function, to, from);
+    });
+}
+
+}  // namespace bk

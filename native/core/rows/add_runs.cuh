@@ -1,0 +1,118 @@
+// Sums of runs added to the targets that have rows: out[t] += sum of the rows with id t.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/rows/atomics.cuh"
+#include "core/rows/row_queue.cuh"
+#include "core/rows/run_parts.cuh"
+
+namespace bk {
+
+enum class RunSink { kParts, kAtomic };
+
+// kParts: ids sorted, one writer a run. kAtomic: ids in any order; equal neighbours are still added together first.
+template <RunSink kSink, int N, class Source, class I>
+__global__ void __launch_bounds__(kRunThreads)
+    add_runs_kernel(Source source, const I* ids, typename Source::Element* out, RunShape s,
+                    RunParts<compute_t<typename Source::Element>> parts, int group) {
+    using T = typename Source::Element;
+    using C = compute_t<T>;
+    constexpr bool kHasParts = kSink == RunSink::kParts;
+    const RowLane place = RowLane::here<N>(group);
+    const int64_t chunk = place.worker, column = place.column;
+    if (chunk >= s.chunks) return;
+    const bool inside = column < s.columns;
+    const uint32_t first_row = static_cast<uint32_t>(s.rows * chunk / s.chunks);
+    const uint32_t last_row = static_cast<uint32_t>(s.rows * (chunk + 1) / s.chunks);
+    bool is_continued = kHasParts && first_row > 0 && ids[first_row - 1] == ids[first_row];
+    int32_t head_target = -1, last_id = -1;
+    C sum[N];
+    clear_row(sum);
+
+    constexpr int kStages = 4;
+    __shared__ RowRing<T, N, kStages> ring;
+    RowQueue<Source, N, kStages> queue(ring, source, s.columns, column, first_row, inside ? last_row : first_row);
+    for (int stage = 0; stage < kStages; ++stage) {
+        queue.send();
+        __pipeline_commit();
+    }
+    // Ids of the next batch and of the row after it; -2 past the end of all rows, of the chunk for atomics.
+    int32_t next_id[kRowBatch + 1];
+    const auto fetch_ids = [&](uint32_t row) {
+#pragma unroll
+        for (int u = 0; u <= kRowBatch; ++u)
+            next_id[u] = row + u < (kHasParts ? s.rows : last_row) ? clamp_id(ids[row + u], s.targets) : -2;
+    };
+    fetch_ids(first_row);
+    for (uint32_t row = first_row; row < last_row; row += kRowBatch) {
+        int32_t id[kRowBatch + 1];
+        Vec<T, N> value[kRowBatch], before[kRowBatch];
+#pragma unroll
+        for (int u = 0; u <= kRowBatch; ++u) id[u] = next_id[u];
+#pragma unroll
+        for (int u = 0; u < kRowBatch; ++u)
+            if (kHasParts && row + u < last_row && id[u] != id[u + 1] && inside && id[u] >= 0 && id[u] < s.targets)
+                before[u] = load_once<N>(out + id[u] * s.columns + column);
+        fetch_ids(row + kRowBatch);
+        __pipeline_wait_prior(kStages - 1);
+        queue.take(value);
+#pragma unroll
+        for (int u = 0; u < kRowBatch; ++u) {
+            if (row + u >= last_row) continue;
+            last_id = id[u];
+            const bool valid = id[u] >= 0 && id[u] < s.targets;
+            if (valid && inside) add_row(sum, value[u]);
+            if (id[u] == id[u + 1]) continue;
+            if (is_continued) {
+                keep_part(parts.head, chunk, s, column, sum);
+                head_target = valid ? id[u] : -1;
+                is_continued = false;
+            } else if (valid && inside) {
+                if constexpr (kHasParts) {
+                    add_row(sum, before[u]);
+                    store_once<N>(out + id[u] * s.columns + column, narrow_row<N, T>(sum));
+                } else {
+                    atomic_add<N>(out + id[u] * s.columns + column, sum);
+                }
+            }
+            clear_row(sum);
+        }
+        queue.send();
+        __pipeline_commit();
+    }
+    if (!kHasParts) return;
+    keep_part(parts.tail, chunk, s, column, sum);
+    if (place.lane == 0 && blockIdx.y == 0) {
+        parts.head_target[chunk] = head_target;
+        parts.tail_target[chunk] = last_id;
+    }
+}
+
+template <class Source, class I, class T = typename Source::Element>
+Status add_runs(const Launch& launch, const RunShape& s, const Source& source, const I* ids, T* out,
+                const RunParts<compute_t<T>>& parts) {
+    RowGroups groups;
+    BK_TRY(choose_run_groups(s, source, out, &groups));
+    BK_TRY(with_run_lanes<T>(groups.lanes, [&](auto lanes) {
+        return launch_kernel(launch, run_grid(s, groups), add_runs_kernel<RunSink::kParts, lanes(), Source, I>, source, ids,
+                             out, s, parts, groups.group);
+    }));
+    return join_runs<true>(launch, s, parts, out);
+}
+
+// Adds rows by atomics, ids in any order.
+template <class Source, class I, class T = typename Source::Element>
+Status add_rows_atomic(const Launch& launch, RunShape s, const Source& source, const I* ids, T* out) {
+    constexpr int64_t kRowsPerWorker = 32;
+    RowGroups groups;
+    BK_TRY(choose_run_groups(s, source, out, &groups));
+    s.chunks = ceil_div<int64_t>(s.rows, kRowsPerWorker);
+    return with_run_lanes<T>(groups.lanes, [&](auto lanes) {
+        return launch_kernel(launch, run_grid(s, groups), add_runs_kernel<RunSink::kAtomic, lanes(), Source, I>, source, ids,
+                             out, s, RunParts<compute_t<T>>{}, groups.group);
+    });
+}
+
+}  // namespace bk

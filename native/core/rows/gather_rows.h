@@ -1,0 +1,24 @@
+// The row gather skeleton: y[i] = x[index[i]], a row of zeros where the index is outside [0, source_rows).
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "core/types/vec.h"
+
+namespace bk {
+
+struct GatherShape {
+    int64_t rows, columns, source_rows;
+};
+
+template <class T, class I>
+Status gather_rows(const Launch& launch, const GatherShape& shape, const T* x, const I* index, T* y);
+
+}  // namespace bk
+
+#if BK_CUDA
+#include "core/rows/gather_rows_cuda.cuh"
+#else
+#include "core/rows/gather_rows_cpu.h"
+#endif

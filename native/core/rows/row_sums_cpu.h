@@ -1,0 +1,154 @@
+// Row sums on the CPU: many rows of a matrix added into few, by id.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/abi/launch.h"
+#include "core/types/dtype.h"
+
+namespace bk {
+
+struct ColumnRange {
+    int64_t first, last;
+};
+
+// Calls body(c, most, width) for blocks of columns c, ..., c + width - 1, where width <= most. Both are constants in all
+// blocks but the last, so that an array of `most` accumulators lives in registers: 128 of f32 are 8 of AVX-512.
+template <class Body>
+BK_HD void for_column_blocks(ColumnRange columns, const Body& body) {
+    using std::integral_constant;
+    int64_t c = columns.first;
+    for (; columns.last - c >= 128; c += 128) body(c, integral_constant<int64_t, 128>{}, int64_t{128});
+    if (columns.last - c >= 64) body(c, integral_constant<int64_t, 64>{}, int64_t{64}), c += 64;
+    for (; columns.last - c >= 16; c += 16) body(c, integral_constant<int64_t, 16>{}, int64_t{16});
+    if (columns.last > c) body(c, integral_constant<int64_t, 16>{}, columns.last - c);
+}
+
+// Rows far apart in memory take long: 16 ahead was half as fast as 32, 64 no faster.
+constexpr int64_t kRowsAhead = 32;
+
+template <class T>
+BK_HD void prefetch_row(const T* x, int64_t width) {
+    for (int64_t i = 0; i < width; i += 64 / static_cast<int64_t>(sizeof(T))) __builtin_prefetch(x + i);
+}
+
+// y[i] += term(i) for i < width <= kMost. The sums are held apart from y, so that no store can change a term.
+template <int64_t kMost, class T, class Term>
+BK_HD void add_to_row(T* y, int64_t width, const Term& term) {
+    compute_t<T> sum[kMost];
+    for (int64_t i = 0; i < width; ++i) sum[i] = widen(y[i]) + term(i);
+    for (int64_t i = 0; i < width; ++i) y[i] = narrow<T>(sum[i]);
+}
+
+// y[c] = sum over k < count of row(k)[c] for the columns of the range, rounded once. Blocks of terms are summed on their
+// own, so the error grows with count / 64 + 64 rather than with count.
+template <class T, class RowAt>
+BK_HD void sum_rows(T* y, ColumnRange columns, int64_t count, const RowAt& row) {
+    using C = compute_t<T>;
+    constexpr int64_t kTerms = 64;
+    for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
+        if (count == 0) {
+            memset(y + c, 0, sizeof(T) * static_cast<size_t>(width));
+            return;
+        }
+        // The first row sets a sum: zeroing it would be a memset of memory, for which it leaves its registers.
+        const auto sum_block = [&](C* sum, int64_t first) {
+            const T* const head = row(first, c, width);
+            for (int64_t i = 0; i < width; ++i) sum[i] = C(0) + widen(head[i]);
+            for (int64_t k = first + 1; k < std::min(first + kTerms, count); ++k) {
+                const T* const x = row(k, c, width);
+                for (int64_t i = 0; i < width; ++i) sum[i] += widen(x[i]);
+            }
+        };
+        C total[most()], sum[most()];
+        sum_block(total, 0);
+        for (int64_t k = kTerms; k < count; k += kTerms) {
+            sum_block(sum, k);
+            for (int64_t i = 0; i < width; ++i) total[i] += sum[i];
+        }
+        for (int64_t i = 0; i < width; ++i) y[c + i] = narrow<T>(total[i]);
+    });
+}
+
+// Rows x columns in parts that one thread each may write: slices of at least two cache lines of columns, and residue
+// classes of rows, so that one hot row does not stop the others.
+struct MatrixParts {
+    int64_t column_slices, row_classes, columns;
+
+    MatrixParts(int64_t column_count, size_t element_bytes) : columns(column_count) {
+        const int64_t threads = thread_count();
+        const int64_t lines = static_cast<int64_t>(element_bytes) * column_count / 128;
+        column_slices = std::max<int64_t>(1, std::min(threads, lines));
+        row_classes = ceil_div(threads, column_slices);
+    }
+    int64_t count() const { return column_slices * row_classes; }
+    bool owns(int64_t part, int64_t row) const { return row_classes == 1 || row % row_classes == part / column_slices; }
+    int64_t row_class(int64_t part) const { return part / column_slices; }
+    ColumnRange column_range(int64_t part) const {
+        const int64_t slice = part % column_slices;
+        return {columns * slice / column_slices, columns * (slice + 1) / column_slices};
+    }
+};
+
+// Values of the positions 0 <= k < n grouped by key in [0, keys), in order within a group; keys outside are left out.
+struct Grouping {
+    int32_t* values;  // [n]
+    int64_t* start;   // [keys + 1]
+};
+
+// Returns the size of the largest group.
+template <class KeyAt, class ValueAt>
+int64_t group_by_key(const Grouping& grouping, int64_t n, int64_t keys, const KeyAt& key, const ValueAt& value) {
+    int64_t* const start = grouping.start;
+    memset(start, 0, sizeof(int64_t) * static_cast<size_t>(keys + 1));
+    for (int64_t k = 0; k < n; ++k)
+        if (const int64_t at = key(k); at >= 0 && at < keys) ++start[at];
+    int64_t total = 0, largest = 0;
+    for (int64_t i = 0; i <= keys; ++i) {
+        const int64_t here = start[i];
+        largest = std::max(largest, here);
+        start[i] = total;
+        total += here;
+    }
+    for (int64_t k = 0; k < n; ++k)
+        if (const int64_t at = key(k); at >= 0 && at < keys) grouping.values[start[at]++] = static_cast<int32_t>(value(k));
+    // Each start has moved to its group's end, which is the next one's start.
+    for (int64_t i = keys; i > 0; --i) start[i] = start[i - 1];
+    start[0] = 0;
+    return largest;
+}
+
+// body(key, columns) for every group, in parts with about as many positions and groups each; where one group outweighs a
+// thread's share, the columns are cut, too.
+template <class Body>
+void for_each_group(const Grouping& grouping, int64_t keys, int64_t largest, int64_t columns, size_t element_bytes,
+                    const Body& body) {
+    const int64_t* const start = grouping.start;
+    const int64_t total = start[keys], threads = thread_count(), pieces = 8 * threads;
+    const MatrixParts parts(columns, element_bytes);
+    const int64_t slices = largest > total / threads ? parts.column_slices : 1;
+    const auto first_key = [=](int64_t piece) {
+        const int64_t items = (total + keys) * piece / pieces;
+        int64_t low = 0, high = keys;
+        while (low < high) {
+            const int64_t middle = low + (high - low) / 2;
+            if (start[middle] + middle < items)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        return low;
+    };
+    parallel_chunks(pieces * slices, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t at = begin; at < end; ++at) {
+            const ColumnRange range = slices == 1 ? ColumnRange{0, columns} : parts.column_range(at % slices);
+            const int64_t last = first_key(at / slices + 1);
+            for (int64_t key = first_key(at / slices); key < last; ++key) body(key, range);
+        }
+    });
+}
+
+}  // namespace bk

@@ -1,0 +1,136 @@
+// Sums of runs, every target written: out[t] = sum of the rows with id t.
+//
+// Chunks divide rows and targets together, as a merge of the rows' ids with the targets' ends does (merge path: Odeh et al.
+// 2012; for sums over runs: Merrill and Garland 2016), so that neither long runs nor empty targets unbalance them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/rows/row_queue.cuh"
+#include "core/rows/run_parts.cuh"
+
+namespace bk {
+
+// Rows and targets at which chunk boundary `chunk` lies.
+struct RunBoundary {
+    uint32_t row;
+    int32_t target;
+};
+
+// Both boundaries of a chunk.
+template <bool kParts, class I>
+BK_DEVICE void find_boundaries(const I* ids, const RunShape& s, int64_t chunk, int group, int lane,
+                               RunBoundary (&boundary)[2]) {
+    int64_t low[2], high[2], goal[2];
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+        goal[e] = (kParts ? s.items : int64_t{s.targets}) * (chunk + e) / s.chunks;
+        low[e] = kParts ? max(goal[e] - s.targets, int64_t{0}) : 0;
+        high[e] = kParts ? min(goal[e], int64_t{s.rows}) : s.rows;
+    }
+    // Of the first k items, row i is one if it comes before the end of target k - i - 1.
+    group_search(low, high, group, lane,
+                 [&](int e, int64_t i) { return clamp_id(ids[i], s.targets) > (kParts ? goal[e] - i - 1 : goal[e] - 1); });
+#pragma unroll
+    for (int e = 0; e < 2; ++e)
+        boundary[e] = {static_cast<uint32_t>(low[e]), static_cast<int32_t>(kParts ? goal[e] - low[e] : goal[e])};
+}
+
+// With kParts false the chunks divide the targets alone, so that no run crosses one and no parts are needed.
+template <bool kParts, int N, class Source, class I>
+__global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a multiprocessor
+    store_runs_kernel(Source source, const I* ids, typename Source::Element* out, RunShape s,
+                      RunParts<compute_t<typename Source::Element>> parts, int group) {
+    using T = typename Source::Element;
+    using C = compute_t<T>;
+    const RowLane place = RowLane::here<N>(group);
+    const int64_t chunk = place.worker, column = place.column;
+    if (chunk >= s.chunks) return;
+    const bool inside = column < s.columns;
+    RunBoundary boundary[2];
+    find_boundaries<kParts>(ids, s, chunk, group, place.lane, boundary);
+    const RunBoundary begin = boundary[0], end = boundary[1];
+
+    bool is_continued = kParts && begin.row > 0 && clamp_id(ids[begin.row - 1], s.targets) == begin.target;
+    int32_t current = begin.target, head_target = -1;
+    C sum[N];
+    clear_row(sum);
+    const auto end_target = [&] {
+        if (is_continued) {
+            keep_part(parts.head, chunk, s, column, sum);
+            head_target = current;
+            is_continued = false;
+        } else if (inside) {
+            store_once<N>(out + current * s.columns + column, narrow_row<N, T>(sum));
+        }
+        clear_row(sum);
+        ++current;
+    };
+
+    constexpr int kStages = 3;
+    __shared__ RowRing<T, N, kStages> ring;
+    RowQueue<Source, N, kStages> queue(ring, source, s.columns, column, begin.row, inside ? end.row : begin.row);
+    for (int stage = 0; stage < kStages; ++stage) {
+        queue.send();
+        __pipeline_commit();
+    }
+    int32_t next_id[kRowBatch];
+    const auto fetch_ids = [&](uint32_t row) {
+#pragma unroll
+        for (int u = 0; u < kRowBatch; ++u)
+            if (row + u < end.row) next_id[u] = clamp_id(ids[row + u], s.targets);
+    };
+    fetch_ids(begin.row);
+    for (uint32_t row = begin.row; row < end.row; row += kRowBatch) {
+        int32_t id[kRowBatch];
+#pragma unroll
+        for (int u = 0; u < kRowBatch; ++u) id[u] = next_id[u];
+        fetch_ids(row + kRowBatch);
+        Vec<T, N> value[kRowBatch];
+        __pipeline_wait_prior(kStages - 1);
+        queue.take(value);
+        if (row + kRowBatch <= end.row && id[0] == current && id[kRowBatch - 1] == current) {
+#pragma unroll
+            for (int u = 0; u < kRowBatch; ++u) add_row(sum, value[u]);
+        } else {
+#pragma unroll
+            for (int u = 0; u < kRowBatch; ++u) {
+                if (row + u >= end.row) continue;
+                while (current < id[u] && current < end.target) end_target();
+                if (current == id[u]) add_row(sum, value[u]);
+            }
+        }
+        queue.send();
+        __pipeline_commit();
+    }
+    while (current < end.target) end_target();
+    if (!kParts) return;
+    keep_part(parts.tail, chunk, s, column, sum);
+    if (place.lane == 0 && blockIdx.y == 0) {
+        parts.head_target[chunk] = head_target;
+        parts.tail_target[chunk] = end.target;
+    }
+}
+
+// parts == nullptr: no workspace, chunks of whole targets.
+template <class Source, class I, class T = typename Source::Element>
+Status store_runs(const Launch& launch, RunShape s, const Source& source, const I* ids, T* out,
+                  const RunParts<compute_t<T>>* parts) {
+    RowGroups groups;
+    BK_TRY(choose_run_groups(s, source, out, &groups));
+    if (parts == nullptr) {
+        s.chunks = std::min<int64_t>(s.targets, std::max<int64_t>(s.chunks, s.targets / 8));
+        return with_run_lanes<T>(groups.lanes, [&](auto lanes) {
+            return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<false, lanes(), Source, I>, source, ids, out, s,
+                                 RunParts<compute_t<T>>{}, groups.group);
+        });
+    }
+    BK_TRY(with_run_lanes<T>(groups.lanes, [&](auto lanes) {
+        return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<true, lanes(), Source, I>, source, ids, out, s,
+                             *parts, groups.group);
+    }));
+    return join_runs<false>(launch, s, *parts, out);
+}
+
+}  // namespace bk

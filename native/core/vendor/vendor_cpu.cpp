@@ -1,0 +1,20 @@
+// The CPU library's answer to whoever asks for one of NVIDIA's.
+#include "core/vendor/vendor.h"
+
+namespace bk {
+
+namespace {
+
+Status refuse(Vendor library) { return fail(Status::kUnsupported, "%s serves the CUDA library alone", entry_of(library).name); }
+
+}  // namespace
+
+Status find_symbols(Vendor library, const char* const*, size_t, void**) { return refuse(library); }
+
+Status VendorHandle::lease_of(Vendor library, const Launch&) { return refuse(library); }
+
+VendorHandle::~VendorHandle() = default;
+
+void* VendorHandle::get() const { return nullptr; }
+
+}  // namespace bk

@@ -1,0 +1,43 @@
+// Stands in for native/core/abi/launch_cuda.h: runs a kernel's blocks one after another, a thread each for theirs.
+#pragma once
+
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "core/abi/launch.h"
+#include "core/abi/status.h"
+
+namespace bk {
+
+struct Grid {
+    dim3 blocks;
+    dim3 threads;
+    unsigned cluster = 1;
+    unsigned shared = 0;
+};
+
+template <class... P, class... A>
+Status launch_kernel(const Launch&, const Grid& grid, void (*kernel)(P...), A&&... arguments) {
+    gridDim = grid.blocks;
+    pthread_barrier_init(&block_barrier, nullptr, grid.threads.x);
+    std::vector<std::thread> threads;
+    for (unsigned int t = 0; t < grid.threads.x; ++t)
+        threads.emplace_back([&, t] {
+            threadIdx = {t, 0, 0};
+            for (unsigned int y = 0; y < grid.blocks.y; ++y)
+                for (unsigned int x = 0; x < grid.blocks.x; ++x) {
+                    blockIdx = {x, y, 0};
+                    kernel(static_cast<P>(arguments)...);
+                    pthread_barrier_wait(&block_barrier);  // shared memory is the next block's
+                }
+        });
+    for (std::thread& thread : threads) thread.join();
+    pthread_barrier_destroy(&block_barrier);
+    return Status::kOk;
+}
+
+constexpr int64_t kMaxGridX = INT32_MAX;
+constexpr int64_t kMaxGridY = 65535;
+
+}  // namespace bk
