@@ -79,9 +79,11 @@ ARCH_CHIPS = $(if $(filter %a,$(ARCH_NAME)),$(filter $(ARCH_NUMBER),$(CUDA_ARCHS
 ARCH_GENCODE = $(if $(filter %a,$(ARCH_NAME)),-gencode=arch=compute_$(ARCH_NAME)$(comma)code=sm_$(ARCH_NAME),$(call GENCODE_OF,$(ARCH_CHIPS)))
 ARCH_USED := $(foreach f,$(ARCH_CU),$(if $(call ARCH_CHIPS,$(f)),$(f)))
 ARCH_MACROS := $(sort $(foreach f,$(ARCH_USED),-DBK_HAS_SM$(call ARCH_NAME,$(f))=1))
-# -O1 is for the host's code, which launches and checks; device code is always optimised.
-CUDA_FLAGS := -std=c++17 -O1 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wno-psabi $(if $(WERROR),--Werror=all-warnings) \
-              -Xfatbin=-compress-all --cudart=static $(INCLUDES) $(ARCH_MACROS)
+# -Os and -fno-exceptions are for the host's code, which launches and checks, a third of the library; device code is always
+# optimised. Before CUDA 12.8 nvcc compresses it in one way alone.
+COMPRESSED := $(if $(NVCC),$(if $(shell $(NVCC) --help | grep -e --compress-mode),--compress-mode=size,-Xfatbin=-compress-all))
+CUDA_FLAGS := -std=c++17 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-Os,-fno-exceptions,-Wall,-Wextra,-Wno-psabi $(if $(WERROR),--Werror=all-warnings) \
+              $(COMPRESSED) --cudart=static $(INCLUDES) $(ARCH_MACROS)
 LINK_FLAGS := -shared -Wl,-z,nodelete $(if $(SAN_LINK),,-Wl$(comma)-s) -Wl,-soname,$(SONAME) -Wl,--version-script=native/version_script.map -Wl,--no-undefined
 
 # A JSON list in a C++ raw string: a macro of it would not survive nvcc's handling of quotes.
@@ -275,11 +277,11 @@ test: ## the whole test suite, on the GPU if there is one
 bench: $(LIBRARIES) gen $(VENV_READY) ## speed against a device copy and PyTorch; BENCH_ARGS=--help
 	$(PY) -m tools.bench $(BENCH_ARGS)
 
-SANITIZE := -fsanitize=address,undefined
+SANITIZE := -fsanitize=address,undefined,float-cast-overflow
 san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitizer and UndefinedBehaviorSanitizer
 	@echo "make san: builds the CPU library with sanitizers, then runs the tests that call it: longer than make test"
 	@$(MAKE) --no-print-directory cpu BUILD=$(BUILD)/san SAN_LINK="$(SANITIZE)" \
-	    CXXFLAGS="-O1 -g $(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -DBK_ONE_ISA"
+	    CXXFLAGS="-O1 -g1 $(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -DBK_ONE_ISA"
 	$(Q)LD_PRELOAD="$(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libubsan.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 BARACUDA_LIB=$(BUILD)/san/cpu/libbaracuda_kernels.so \
 	    $(PY) -m pytest tests -m "not unsanitized" $(TEST_ARGS)
