@@ -32,8 +32,8 @@ FULL = ROOT / "tools" / "bench" / "results" / "README.md"
 HEAD = """# Measured
 
 Written by `python -m tools.bench.markdown RESULT... --write` from the JSON files of `make bench` beside it. Times are
-medians. "Of copy": the fewest bytes that the problem moves, over its time, as a fraction of a device copy's rate; gathers
-that hit the cache exceed 1. "x PyTorch": its time over ours."""
+medians. "Of copy": the fewest bytes that the problem moves, over its time, as a fraction of a device copy's rate;
+gathers that hit the cache exceed 1. "x PyTorch": its time over ours."""
 
 
 def report(result: dict[str, Any]) -> str:
