@@ -83,7 +83,7 @@ ARCH_MACROS := $(sort $(foreach f,$(ARCH_USED),-DBK_HAS_SM$(call ARCH_NAME,$(f))
 # optimised. Before CUDA 12.8 nvcc compresses it in one way alone.
 COMPRESSED := $(if $(NVCC),$(if $(shell $(NVCC) --help | grep -e --compress-mode),--compress-mode=size,-Xfatbin=-compress-all))
 CUDA_FLAGS := -std=c++17 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-Os,-fno-exceptions,-Wall,-Wextra,-Wno-psabi $(if $(WERROR),--Werror=all-warnings) \
-              $(COMPRESSED) --cudart=static $(INCLUDES) $(ARCH_MACROS)
+              $(COMPRESSED) --cudart=static $(INCLUDES) $(ARCH_MACROS) $(NVCCFLAGS)
 LINK_FLAGS := -shared -Wl,-z,nodelete $(if $(SAN_LINK),,-Wl$(comma)-s) -Wl,-soname,$(SONAME) -Wl,--version-script=native/version_script.map -Wl,--no-undefined
 
 # A JSON list in a C++ raw string: a macro of it would not survive nvcc's handling of quotes.
