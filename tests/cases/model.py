@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from harness.launch import ROWS
-from harness.numerics import LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, is_float, round_to
+from oracle.numerics import LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, is_float, round_to
 
 BAD_SHARE = 5  # one in so many of a case's bad calls is tried with an instance that is not full
 
@@ -21,9 +21,9 @@ BAD_SHARE = 5  # one in so many of a case's bad calls is tried with an instance 
 class Array:
     """One device array.
 
-    dtype    storage, a key of harness.numerics.STORAGE
+    dtype    storage, a key of oracle.numerics.STORAGE
     shape    logical extents; of a packed dtype (s4, u4) one, the number of elements
-    values   as harness.numerics has them: float64 (exactly representable in dtype), or integers; a bool is its byte,
+    values   as oracle.numerics has them: float64 (exactly representable in dtype), or integers; a bool is its byte,
              so that "set" is any of 1 to 255; None for a pure output
     strides  in elements, any sign, of the view that the op sees; None is row-major
     """
@@ -60,8 +60,8 @@ class Expected:
     """What one output must be.
 
     value    of the output's shape: float64 or longdouble, or integers, which are compared exactly
-    op       key of tolerances.ULPS, which has the bounds of the class "ulp", and of APPROXIMATE, for "pointwise";
-             what is not there has the default bound of its dtype
+    op       the key of oracle.ULPS, which has the bounds of the class "ulp": what is not there is an ordinary
+             function's. Of a gradient of class "pointwise" the function, whose entry may say that it is approximate
     count    pointwise: roundings before the last; sums: number of terms (scalar or per cell)
     terms    sum of the magnitudes of what was added or cancelled, per cell; class "ulp" counts in units of them where
              they are larger than a single value

@@ -7,8 +7,9 @@ import sys
 
 import numpy as np
 
+from oracle.numerics import decode, is_float
+
 from .memory import FINITE_POISON, INDEX_GUARD, NAN_POISON, Guarded, guarded_bytes, memory_of
-from .numerics import decode, is_float
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 if str(ROOT / "tools") not in sys.path:

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 
-from harness.numerics import COMPUTE, is_float, round_to
-from references.casts import EXACT, rounded
-from references.pairs import nearest
+from oracle.casts import EXACT, rounded
+from oracle.numerics import COMPUTE, is_float, round_to
+from oracle.pairs import nearest
 
 from ..model import Case, Expected, Idle
 from .common import (

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from references import pair_gradients
+from oracle import BINARY
 from tolerances import summation
 
 from ..model import Case, Expected
@@ -25,7 +25,7 @@ ROW, LINEAR, LDEXP = "binary_{F}_backward_{T}", "binary_{F}_backward_{T} linear"
 def expected_gradients(problem, partials):
     """Expected of each gradient that is wanted, of class "pointwise"; summed over the axes where its strides are 0.
 
-    partials  name -> pair_gradients.Partial
+    partials  name -> oracle.pairs.Partial
     """
     expected = {}
     for name, (value, count, beyond) in partials.items():
@@ -53,12 +53,8 @@ def reference(problem):
     values = {name: array.values for name, array in problem.arrays.items()}
     dtype = problem.arrays["dy"].dtype
     with np.errstate(all="ignore"):
-        if problem.function in pair_gradients.LINEAR:
-            partials = pair_gradients.LINEAR[problem.function](values["dy"], None, None, dtype)
-        elif problem.function:
-            partials = pair_gradients.BINARY[problem.function](values["dy"], values["a"], values["b"], dtype)
-        else:
-            partials = pair_gradients.ldexp(values["dy"], values["b"], dtype)
+        gradient = BINARY[problem.function or "ldexp"].backward
+        partials = gradient(values["dy"], values.get("a"), values.get("b"), dtype)
         return expected_gradients(problem, dict(zip(("da", "db"), partials)))
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from harness.numerics import LIMITS, width
-from references import pair_integers
+from oracle import BINARY
+from oracle.numerics import LIMITS, width
 
 from ..model import Case, Expected
 from .binary import tied
@@ -23,7 +23,7 @@ def fill(draw, param, shape, kind, strides):
 
 def reference(problem):
     a, b = problem.arrays["a"], problem.arrays["b"]
-    return {"y": Expected(pair_integers.apply(problem.function, a.values, b.values, a.dtype))}
+    return {"y": Expected(BINARY[problem.function].of_integers(a.values, b.values, a.dtype))}
 
 
 CASES = (

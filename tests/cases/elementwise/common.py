@@ -22,7 +22,7 @@ An instance that is not full (model.Case) has the problems FLAT_BRIEF or STRIDED
 first. A row without functions but of many dtypes says which are full, e.g. `full=lambda slots: slots["T"] == "f32"`.
 References are functions of a Problem, whose `function` is the row's F. Tolerance "exact" is for what the dtype holds
 (integers are always compared so); "ulp" for rounded values, with Expected.op as the key of an exception in
-tolerances.ULPS, which others may add to. Every module of this package has CASES.
+oracle.ULPS. Every module of this package has CASES.
 """
 
 import itertools
@@ -31,7 +31,7 @@ import math
 import numpy as np
 
 from harness.launch import ROWS
-from harness.numerics import width
+from oracle.numerics import width
 
 from ..model import Bad, Bench, BenchArray, Bound, Expected, Idle, Problem, strides_for
 
@@ -171,7 +171,7 @@ def gradients(problem, values, op, dtype=""):
     """Expected of each gradient that is wanted; along axes where its strides are 0 it is the sum.
 
     values  name -> array of the problem's shape, before any sum, float64 or longdouble
-    op      key of tolerances.ULPS
+    op      key of oracle.ULPS
     """
     expected = {}
     for name, value in values.items():
