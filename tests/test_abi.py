@@ -1,5 +1,6 @@
 """Header = op tables = symbols of the library = case table."""
 
+import dataclasses
 import importlib
 import json
 import pathlib
@@ -180,3 +181,87 @@ def test_every_line_documents_its_row(header):
             assert f" {name} {doc} " in flat, f"{row.name}: {name}"
         for p in row.pointers:
             assert f"{p.name}: {p.dtype} [{p.shape}]" in flat, f"{row.name}: {p.name}"
+
+
+# --- What a row says -------------------------------------------------------------------------------------------------
+
+ROW = """[f_{F}_{T}]
+F =
+    one.h:
+        neg        -x
+        elu(p0=1)  x for x > 0, else p0 (e^x - 1)
+T = f32
+template = A<{F}, {T}>
+include = a.h
+params =
+    i64 numel
+    axis i32 dim
+    in T x[numel]
+    in T saved[numel]
+    inout T y[numel]
+    offset i64 x_half_offset
+    f64 p0
+    T.compute scale = 2
+saves = nothing: neg
+doc = a
+deterministic = yes
+"""
+
+
+def read_row(tmp_path, text):
+    abi_table = importlib.import_module("abi_table")
+    (tmp_path / "family").mkdir(exist_ok=True)
+    table = tmp_path / "family" / "table.abi"
+    table.write_text(text)
+    return abi_table.read_table(table)
+
+
+def test_what_follows_from_a_row(tmp_path):
+    (row,) = read_row(tmp_path, ROW)
+    roles = {p.name: (p.role, p.of) for p in row.params if p.role != "operand"}
+    assert roles == {
+        "numel": ("extent", ""), "dim": ("axis", ""), "x_half_offset": ("offset", "x"), "p0": ("parameter", ""),
+        "scale": ("parameter", ""),
+    }  # fmt: skip
+    assert row.defaults == {"neg": {"scale": 2}, "elu": {"p0": 1.0, "scale": 2}}
+    assert row.saves == {"neg": "x", "elu": "x"} and row.reads == {"neg": {"y": ()}}
+    assert row.in_place == {"y": ("x", "saved")} and row.accumulates == ""
+    (row,) = read_row(
+        tmp_path, ROW.replace("saves = ", "saves =\n    y: elu\n    ") + "accumulates = y\nin_place = y: x\n"
+    )
+    assert row.saves == {"neg": "x", "elu": "y"} and row.functions["elu"].endswith(", saved = y")
+    assert row.in_place == {"y": ("x",)} and row.accumulates == "y" and not row.is_apart
+    (row,) = read_row(tmp_path, ROW + "in_place = no\n")
+    assert row.in_place == {"y": ()} and row.is_apart
+
+
+@pytest.mark.parametrize(("old", "new", "complaint"), [
+    ("axis i32 dim", "i32 dim", "parameter dim: its role, one of extent .* must stand before it"),
+    ("offset i64 x_half", "offset i64 z_half", "parameter z_half_offset: its name begins with that of no operand"),
+    ("f64 p0", "host i64 stride_z[numel]", "parameter stride_z: there is no operand 'z'"),
+    ("elu(p0=1)", "elu(p1=1)", "function 'elu': 'p1' is no parameter of the row"),
+    ("elu(p0=1)", "elu(p0=a)", "default 'a' is no number"),
+    ("-x\n", "\n", "function 'neg' has no description"),
+    ("in T x[numel]", "in T x[numel] = 1", "an array has no default"),
+    ("nothing: neg", "nothing: sign", "saves: 'sign' is no function"),
+    ("nothing: neg", "neg", "saves: 'neg' does not begin with"),
+    ("doc = a", "accumulates = x\ndoc = a", "accumulates: 'x' is no `inout` parameter"),
+    ("doc = a", "in_place = x: y\ndoc = a", "in_place: 'x' is no output"),
+    ("doc = a", "in_place = y: z\ndoc = a", "in_place: 'z' is no input"),
+    ("doc = a\n", "", "key 'doc' is missing"),
+    ("doc = a", "docs = a\ndoc = a", "unknown key 'docs'"),
+])  # fmt: skip
+def test_a_row_that_cannot_be_right(tmp_path, old, new, complaint):
+    """The error names the table, the row and what is wrong."""
+    assert old in ROW
+    with pytest.raises(importlib.import_module("abi_table").TableError, match=complaint) as error:
+        read_row(tmp_path, ROW.replace(old, new))
+    assert "table.abi [f_{F}_{T}]: " in str(error.value)
+
+
+def test_the_python_table_is_that_of_the_rows():
+    optable = importlib.import_module("baracuda._optable")
+    for ours, row in zip(optable.rows(), ROWS.values(), strict=True):
+        assert [tuple(p) for p in ours.params] == [dataclasses.astuple(p) for p in row.params], row.name
+        for name in ("name", "family", "functions", "slots", "reads", "saves", "defaults", "in_place", "accumulates"):
+            assert getattr(ours, name) == getattr(row, name), f"{row.name}: {name}"

@@ -10,19 +10,24 @@ include        headers, relative to native/, that define them; rows of a table t
                translation unit
 T, U, I        dtypes of the slots; a name takes `{T}` and `{U}` as they are and `{I}` as "", "_i64idx" or "_u8idx"
 F              functions, one a line: its name, then what it computes. A line `power.h:` names the header of the family
-               that has the classes of those that follow
+               that has the classes of those that follow; `elu(p0=1)` gives a parameter's default for this function
 units          "T": a translation unit for each width of T, where one would be too long
 params         one a line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a device array
                `in|out|out?|inout dtype name[extents]`; `out?` may be NULL.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
-               16-bit floats and T otherwise
+               16-bit floats and T otherwise. `f64 p0 = 1` has a default, for bindings that have such. The role of a
+               scalar (ROLES) stands before it, `axis i32 split_dim`, where it does not follow from name and dtype
+saves          what the operand `saved` of a gradient is, where that is not the input x: `y: sqrt exp`; and which
+               functions do not read it: `nothing: neg sign`
 reads          which inputs each output depends on, for functions of which not every output needs all, one a line:
                `mul  da: b, db: a`; a row without F says it of itself. An input that no wanted output reads may be
                NULL; the first one, which needs not be listed, never
 workspace      present where `_workspace_size` exists: what the workspace is for
 can_implement  names of its parameters, where they are not all of `params`
 deterministic  yes, no, or "workspace" (only with one)
-in_place       no: an output may not even be an input of its size and strides; by default one may
+in_place       the inputs of its strides that an output may be, `y: cond a b`, where they are not all those of its dtype
+               and extents; or no: no output may be an input at all
+accumulates    the output to which the op adds; others are overwritten
 doc            one paragraph for the header and the op list
 like           a row of the same table: what this one does not say itself is as there
 """
@@ -47,9 +52,12 @@ COMPUTE = {"f16": "f32", "bf16": "f32"}
 INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
 DIRECTIONS = {"in", "out", "out?", "inout"}
 SLOTS = ("T", "U", "I")
+# What a parameter that is no operand stands for: a number of elements or rows; the number of axes; their extents; the
+# strides of an operand; one axis; where a part of an operand lies; a choice between variants; a number of the function.
+ROLES = ("extent", "rank", "shape", "stride", "axis", "offset", "mode", "parameter")
 KEYS = {
-    "F", "template", "include", "units", "params", "reads", "workspace", "can_implement", "deterministic", "in_place",
-    "doc", "like",
+    "F", "template", "include", "units", "params", "saves", "reads", "workspace", "can_implement", "deterministic",
+    "in_place", "accumulates", "doc", "like",
 }  # fmt: skip
 OWN = ("workspace", "can_implement", "like")  # keys that a row does not take from another
 
@@ -64,6 +72,9 @@ class Param:
     dtype: str  # a key of C_TYPES, or a slot: "T", "I"
     direction: str = ""  # "" for a scalar, "host", or one of DIRECTIONS
     shape: str = ""
+    role: str = ""  # "operand" or one of ROLES
+    of: str = ""  # the operand whose strides or offset it is
+    default: float | int | None = None
 
     @property
     def is_pointer(self) -> bool:
@@ -115,9 +126,13 @@ class Row:
     params: tuple[Param, ...]
     check_params: tuple[Param, ...]
     reads: dict[str, dict[str, tuple[str, ...]]]  # function ("" without F) -> output -> inputs but the first
+    saves: dict[str, str]  # function -> "x" or "y", what the operand `saved` is; empty without one
+    defaults: dict[str, dict[str, float | int]]  # function ("" without F) -> parameter -> default
     workspace: str
     deterministic: str
-    in_place: bool
+    is_apart: bool  # no output may be an input
+    in_place: dict[str, tuple[str, ...]]  # output -> inputs that it may be
+    accumulates: str  # the output that is added to
     doc: str
 
     @property
@@ -192,32 +207,120 @@ class Row:
             yield "size_t", f"{PREFIX}{op}_workspace_size", ", ".join(p.prototype(slots) for p in self.problem)
 
 
+def parse_number(text: str, dtype: str) -> float | int:
+    try:
+        return int(text) if re.fullmatch(r"-?\d+", text) and dtype not in ("f32", "f64") else float(text)
+    except ValueError:
+        raise TableError(f"default {text!r} is no number") from None
+
+
 def parse_param(text: str) -> Param:
-    m = re.fullmatch(r"(?:(host|in|out\??|inout) )?([\w.]+) (\w+)(?:\[(.*)\])?", text)
+    before = rf"(?:({'|'.join(ROLES)}) )?(?:(host|in|out\??|inout) )?"
+    m = re.fullmatch(rf"{before}([\w.]+) (\w+)(?:\[(.*)\])?(?: = (\S+))?", text)
     if not m:
-        raise TableError(f"parameter {text!r} is not '[direction] dtype name[shape]'")
-    direction, dtype, name, shape = m.groups(default="")
+        raise TableError(f"parameter {text!r} is not '[role] [direction] dtype name[shape] [= default]'")
+    role, direction, dtype, name, shape, default = m.groups(default="")
     if bool(direction) != bool(shape):
         raise TableError(f"parameter {text!r}: an array has a direction and a shape, a scalar neither")
-    return Param(name, dtype, direction, shape)
+    if direction and default:
+        raise TableError(f"parameter {text!r}: an array has no default")
+    return Param(name, dtype, direction, shape, role, default=parse_number(default, dtype) if default else None)
 
 
-def parse_functions(text: str) -> tuple[dict[str, str], dict[str, str]]:
-    """What each function computes, and the header of each that is below a line with one."""
-    functions, headers, header = {}, {}, ""
+def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:
+    """The parameters with the roles that follow from their names, dtypes and directions."""
+    operands = [p.name for p in params if p.is_pointer]
+    extents = {word for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape)}
+    return tuple(dataclasses.replace(p, **role_of(p, operands, extents)) for p in params)
+
+
+def role_of(p: Param, operands: list[str], extents: set[str]) -> dict[str, str]:
+    role, of = p.role, ""
+    if p.is_pointer:
+        role = "operand"
+    elif p.name.startswith("stride_") and not role:
+        role, of = "stride", p.name.removeprefix("stride_")
+        if of not in operands:
+            raise TableError(f"parameter {p.name}: there is no operand {of!r}")
+    elif p.direction == "host":
+        role = role or ("shape" if p.name.endswith("shape") else "parameter")
+    elif role == "offset":
+        of = next((name for name in operands if p.name.startswith(f"{name}_")), "")
+        if not of:
+            raise TableError(f"parameter {p.name}: its name begins with that of no operand")
+    elif not role and p.dtype in ("i32", "i64"):
+        role = "rank" if p.name == "rank" else "extent" if p.name in extents or p.name.endswith("numel") else ""
+        if not role:
+            raise TableError(f"parameter {p.name}: its role, one of {' '.join(ROLES)}, must stand before it")
+    return {"role": role or "parameter", "of": of}
+
+
+@dataclasses.dataclass
+class Functions:
+    """What `F` says of each function."""
+
+    docs: dict[str, str] = dataclasses.field(default_factory=dict)
+    headers: dict[str, str] = dataclasses.field(default_factory=dict)
+    defaults: dict[str, dict[str, float | int]] = dataclasses.field(default_factory=dict)
+
+
+def parse_functions(text: str, params: tuple[Param, ...]) -> Functions:
+    functions, header = Functions(), ""
+    scalars = {p.name: p.dtype for p in params if p.role == "parameter"}
     for line in filter(None, map(str.strip, text.splitlines())):
         if re.fullmatch(r"\w+\.h:", line):
             header = line.removesuffix(":")
             continue
-        name, _, doc = line.partition(" ")
+        name, given, doc = re.match(r"(\w*)(?:\(([^)]*)\))? *(.*)", line).groups(default="")
         if not doc:
             raise TableError(f"function {name!r} has no description")
-        if name in functions:
+        if name in functions.docs:
             raise TableError(f"function {name!r} stands here twice")
-        functions[name] = doc.strip()
+        functions.docs[name] = doc
         if header:
-            headers[name] = header
-    return functions, headers
+            functions.headers[name] = header
+        pairs = [pair.strip().partition("=") for pair in given.split(",") if given]
+        if unknown := [parameter for parameter, _, _ in pairs if parameter not in scalars]:
+            raise TableError(f"function {name!r}: {unknown[0]!r} is no parameter of the row")
+        functions.defaults[name] = {key: parse_number(value, scalars[key]) for key, _, value in pairs}
+    return functions
+
+
+def parse_saves(text: str, functions: dict[str, str], params: tuple[Param, ...]) -> tuple[dict[str, str], set[str]]:
+    """What `saved` is for each function, and those that do not read it."""
+    has_saved = any(p.name == "saved" for p in params)
+    saves, nothing = dict.fromkeys(functions, "x") if has_saved else {}, set()
+    for line in filter(None, map(str.strip, text.splitlines())):
+        what, _, names = line.partition(":")
+        if what not in ("y", "nothing"):
+            raise TableError(f"saves: {line!r} does not begin with 'y:' or 'nothing:'")
+        for name in names.split():
+            if name not in saves:
+                raise TableError(f"saves: {name!r} is no function of a row with an operand `saved`")
+            if what == "y":
+                saves[name] = "y"
+            else:
+                nothing.add(name)
+    return saves, nothing
+
+
+def parse_in_place(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, ...]]:
+    """Which inputs each output may be."""
+    inputs = [p for p in params if p.direction == "in"]
+    outputs = [p for p in params if p.is_output]
+    if text == "no":
+        return {out.name: () for out in outputs}
+    if not text:
+        return {
+            out.name: tuple(p.name for p in inputs if (p.dtype, p.shape) == (out.dtype, out.shape)) for out in outputs
+        }
+    pairs = [entry.partition(":") for entry in text.split(",")]
+    given = {out.strip(): tuple(names.split()) for out, _, names in pairs}
+    if unknown := set(given) - {p.name for p in outputs}:
+        raise TableError(f"in_place: {sorted(unknown)[0]!r} is no output")
+    if unknown := {name for names in given.values() for name in names} - {p.name for p in inputs}:
+        raise TableError(f"in_place: {sorted(unknown)[0]!r} is no input")
+    return {out.name: given.get(out.name, ()) for out in outputs}
 
 
 def parse_reads(text: str, functions: dict[str, str], params: tuple[Param, ...]) -> dict[str, dict[str, tuple]]:
@@ -242,7 +345,7 @@ def parse_row(path: pathlib.Path, name: str, section) -> Row:
     unknown = set(section) - KEYS - set(slots)
     if unknown:
         raise TableError(f"unknown key {sorted(unknown)[0]!r}")
-    params = tuple(parse_param(" ".join(line.split())) for line in section["params"].strip().splitlines())
+    params = with_roles(tuple(parse_param(" ".join(line.split())) for line in section["params"].strip().splitlines()))
     for p in params:
         if not re.fullmatch(rf"{'|'.join(C_TYPES)}|({'|'.join(slots)})(\.bits|\.compute)?", p.dtype):
             raise TableError(f"parameter {p.name}: unknown dtype {p.dtype!r}")
@@ -257,17 +360,26 @@ def parse_row(path: pathlib.Path, name: str, section) -> Row:
         raise TableError("deterministic is yes, no or workspace")
     if section.get("units", "T") != "T" or ("units" in section and "T" not in slots):
         raise TableError("units is T, a slot of the row")
-    functions, headers = parse_functions(section.get("F", ""))
-    if section.get("in_place", "no") != "no":
-        raise TableError("in_place is no, or not there")
+    accumulates = section.get("accumulates", "")
+    if accumulates and getattr(by_name.get(accumulates), "direction", "") != "inout":
+        raise TableError(f"accumulates: {accumulates!r} is no `inout` parameter")
+    functions = parse_functions(section.get("F", ""), params)
+    saves, nothing = parse_saves(section.get("saves", ""), functions.docs, params)
+    reads = parse_reads(section.get("reads", ""), functions.docs, params)
+    reads |= {
+        function: {p.name: () for p in params if p.is_output} for function in functions.docs if function in nothing
+    }
+    of_all = {p.name: p.default for p in params if p.default is not None}
     return Row(
         family=path.parent.name, table=path.stem, name=name, template=section["template"],
-        includes=tuple(section["include"].split()), functions=functions, headers=headers,
-        by_width="units" in section, slots=slots, params=params,
-        check_params=tuple(by_name[n] for n in chosen) or params,
-        reads=parse_reads(section.get("reads", ""), functions, params), workspace=section.get("workspace", ""),
-        deterministic=section["deterministic"], in_place=section.get("in_place", "yes") != "no",
-        doc=" ".join(section["doc"].split()),
+        includes=tuple(section["include"].split()),
+        functions={name: f"{doc}{', saved = y' * (saves.get(name) == 'y')}" for name, doc in functions.docs.items()},
+        headers=functions.headers, by_width="units" in section, slots=slots, params=params,
+        check_params=tuple(by_name[n] for n in chosen) or params, reads=reads, saves=saves,
+        defaults={name: of_all | functions.defaults.get(name, {}) for name in functions.docs or ("",)},
+        workspace=section.get("workspace", ""), deterministic=section["deterministic"],
+        is_apart=section.get("in_place") == "no", in_place=parse_in_place(section.get("in_place", ""), params),
+        accumulates=accumulates, doc=" ".join(section["doc"].split()),
     )  # fmt: skip
 
 

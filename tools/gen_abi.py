@@ -17,6 +17,7 @@ Files whose content would not change are left alone, so that make rebuilds nothi
 
 import argparse
 import collections
+import dataclasses
 import hashlib
 import json
 import pathlib
@@ -184,7 +185,7 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
         stride = f", op.stride_{p.name} = op.stride_{row.first_input.name}" if f"stride_{p.name}" in fields else ""
         stand_ins += f"    if ({p.name} == nullptr) {p.name} = {row.first_input.name}{stride};\n"
     cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in pointers]
-    in_place = str(row.in_place).lower()
+    in_place = str(not row.is_apart).lower()
     given = " ".join(f"operands[{k}].pointer = {p.name};" for k, p in enumerate(pointers))
     out.append(
         f"BK_EXPORT int32_t {run}({run_params}) {{\n"
@@ -287,9 +288,9 @@ def oplist_text(rows: list[Row]) -> str:
     """One tuple a row, its fields those of baracuda._optable.Row."""
     lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', "", "ROWS = ("]
     for row in rows:
-        params = tuple(" ".join(filter(None, (p.direction, p.dtype, p.name))) for p in row.params)
+        params = tuple(dataclasses.astuple(p) for p in row.params)
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
-        about = (row.workspace, row.deterministic, row.doc)
+        about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)
         fields = (row.name, row.family, row.functions, row.slots, params, check, row.reads, *about)
         lines += ["    (", *(f"        {field!r}," for field in fields), "    ),"]
     return "\n".join(lines) + "\n)\n"
