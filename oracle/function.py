@@ -12,11 +12,14 @@ there is none. `torch_backward` computes from what was saved, too; without it au
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from baracuda._optable import rows
 
 from . import arguments
 from .bounds import EXACT, ORDINARY, Ulps
@@ -54,7 +57,6 @@ class Unary(Entry):
     forward     (x, *parameters) -> y; None for a function of integers alone
     slope       (saved, *parameters) -> dy / dx, by which dy is multiplied; `saved` is x, or y for the rows that save it
     backward    (dy, saved, *parameters) -> dx, where a product with the slope is not what is meant
-    saves       what the gradient takes: "x" or "y"
     integer     (x, width in bits) -> y of Python integers, taken modulo 2^width
     domain      the least and the greatest argument
     ordinary    where benchmarks draw arguments, if that is less than the domain
@@ -71,7 +73,6 @@ class Unary(Entry):
     forward: Formula | None = None
     slope: Formula | None = None
     backward: Formula | None = None
-    saves: str = "x"
     integer: Callable[[int, int], int] | None = None
     domain: tuple[float, float] = EVERYWHERE
     ordinary: tuple[float, float] | None = None
@@ -100,6 +101,11 @@ class Unary(Entry):
         if self.backward:
             return self.backward(dy, saved, *parameters)
         return dy * self.slope(saved, *parameters)
+
+    @property
+    def saves(self) -> str:
+        """What the gradient takes, x or y, as its row says."""
+        return _saved().get(self.name, "x")
 
     @property
     def has_gradient(self) -> bool:
@@ -172,6 +178,11 @@ class Gated(Entry):
 
     gate: Formula
     slope: Formula
+
+
+@functools.cache
+def _saved() -> dict[str, str]:
+    return {function: operand for row in rows() for function, operand in row.saves.items()}
 
 
 def _wide(formula: Formula, operands: tuple[Any, ...], parameters: tuple[float, ...]) -> np.ndarray[Any, Any]:

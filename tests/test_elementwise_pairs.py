@@ -100,7 +100,7 @@ def call(library, op, *values, **scalars):
 
 
 def instances(*rows):
-    return [pytest.param(op, slots, id=op) for row in rows for op, slots in ROWS[row].instances()]
+    return [pytest.param(op, slots, id=op) for op, (row, slots) in OPS.items() if row.name in rows]
 
 
 def check(library, op, case_module, values, **scalars):

@@ -109,7 +109,7 @@ def selu_backward(dy, x, alpha=SELU_ALPHA, scale=SELU_SCALE):
 
 
 FUNCTIONS = (
-    Unary("sigmoid", forward=sigmoid, slope=lambda y: y * (1 - y), saves="y", draw=arguments.tails(), ulps=LIBRARY,
+    Unary("sigmoid", forward=sigmoid, slope=lambda y: y * (1 - y), draw=arguments.tails(), ulps=LIBRARY,
           draw_y=lambda rng, shape: rng.uniform(0, 1, shape), properties="rising",
           torch_backward=lambda t, dy, y: t.ops.aten.sigmoid_backward(dy, y)),
     Unary("silu", forward=lambda x: limits(x, x * sigmoid(x), -0.0, INF), slope=silu_slope,

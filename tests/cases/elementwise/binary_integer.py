@@ -10,7 +10,6 @@ from .binary import tied
 from .common import flat_calls, flat_maker, flat_problems, strided_calls, strided_maker, strided_problems
 
 ROW, STRIDED = "binary_{F}_{T} integers", "binary_{F}_{T}_strided integers"
-ALIASES = (("y", "a"), ("y", "b"))
 
 
 def fill(draw, param, shape, kind, strides):
@@ -29,10 +28,10 @@ def reference(problem):
 CASES = (
     Case(
         row=ROW, problems=flat_problems(tied(flat_maker(ROW, fill))), reference=reference, tolerance={"y": "exact"},
-        aliases=ALIASES, **flat_calls(ROW),
+ **flat_calls(ROW),
     ),
     Case(
         row=STRIDED, problems=strided_problems(tied(strided_maker(STRIDED, fill)), ("a", "b"), ("y",)),
-        reference=reference, tolerance={"y": "exact"}, aliases=ALIASES, **strided_calls(STRIDED),
+        reference=reference, tolerance={"y": "exact"}, **strided_calls(STRIDED),
     ),
 )  # fmt: skip

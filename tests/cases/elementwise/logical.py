@@ -8,7 +8,6 @@ from ..model import Case, Expected
 from .common import flat_calls, flat_maker, flat_problems, strided_calls, strided_maker, strided_problems
 
 ROW, STRIDED = "binary_{F}_{T} bool", "binary_{F}_{T}_strided bool"
-ALIASES = (("y", "a"), ("y", "b"))
 
 
 def reference(problem):
@@ -19,10 +18,10 @@ def reference(problem):
 CASES = (
     Case(
         row=ROW, problems=flat_problems(flat_maker(ROW)), reference=reference, tolerance={"y": "exact"},
-        aliases=ALIASES, **flat_calls(ROW),
+ **flat_calls(ROW),
     ),
     Case(
         row=STRIDED, problems=strided_problems(strided_maker(STRIDED), ("a", "b"), ("y",)), reference=reference,
-        tolerance={"y": "exact"}, aliases=ALIASES, **strided_calls(STRIDED),
+        tolerance={"y": "exact"}, **strided_calls(STRIDED),
     ),
 )  # fmt: skip

@@ -21,8 +21,6 @@ from .common import (
 
 INPUTS, GRADIENTS = ("a", "b", "c"), ("da", "db", "dc")
 SCALES = (1.0, -2.5, 0.1)
-FORWARD_ALIASES = tuple(("y", name) for name in INPUTS)
-BACKWARD_ALIASES = (("da", "dy"), ("db", "b"), ("dc", "a"))
 
 
 def scale_of(problem, wide):
@@ -91,12 +89,12 @@ def forward(row, reference, **scalars):
     make = tied(flat_maker(row, **scalars))
     yield Case(
         row=row, problems=flat_problems(make) | (scales(make) if scalars else {}), reference=reference,
-        tolerance=tolerance, aliases=FORWARD_ALIASES, **calls(row, flat_calls(row)),
+        tolerance=tolerance, **calls(row, flat_calls(row)),
     )  # fmt: skip
     make = tied(strided_maker(strided, **scalars))
     yield Case(
         row=strided, problems=strided_problems(make, INPUTS, ("y",)), reference=reference,
-        tolerance=tolerance, aliases=FORWARD_ALIASES, **calls(row, strided_calls(strided)),
+        tolerance=tolerance, **calls(row, strided_calls(strided)),
     )  # fmt: skip
 
 
@@ -105,12 +103,12 @@ def backward(row, reference, **scalars):
     make, tolerance = tied(flat_maker(row, **scalars)), dict.fromkeys(GRADIENTS, "pointwise")
     yield Case(
         row=row, problems=flat_problems(make) | nulls(make, GRADIENTS) | (scales(make) if scalars else {}),
-        reference=reference, tolerance=tolerance, aliases=BACKWARD_ALIASES, **calls(row, flat_calls(row)),
+        reference=reference, tolerance=tolerance, **calls(row, flat_calls(row)),
     )  # fmt: skip
     make = tied(strided_maker(strided, **scalars))
     problems = strided_problems(make, ("dy", *INPUTS), GRADIENTS) | gradient_problems(make, GRADIENTS)
     yield Case(
-        row=strided, problems=problems, reference=reference, tolerance=tolerance, aliases=BACKWARD_ALIASES,
+        row=strided, problems=problems, reference=reference, tolerance=tolerance,
         **calls(row, strided_calls(strided, brief=("mixed", "sum_each"))),
     )  # fmt: skip
 

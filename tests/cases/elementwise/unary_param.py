@@ -10,7 +10,6 @@ from oracle import UNARY
 from ..model import Case, Expected
 from .unary import function_of, unary_case
 
-TABLES = ("unary_param", "unary_param_f32")
 NAMES = ("p0", "p1")
 
 
@@ -70,5 +69,7 @@ def unary_param_case(row):
 
 
 CASES: tuple[Case, ...] = tuple(
-    unary_param_case(name) for name, row in ROWS.items() if row.family == "elementwise" and row.table in TABLES
+    unary_param_case(name)
+    for name, row in ROWS.items()
+    if name.startswith("unary_") and any(p.role == "parameter" for p in row.params)
 )
