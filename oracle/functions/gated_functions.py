@@ -5,6 +5,8 @@ Each derivative comes with the sum of the magnitudes of what cancels in it.
 
 import numpy as np
 
+from ..function import Gated
+
 X = np.longdouble
 SQRT_HALF, SQRT_2PI = np.sqrt(X(0.5)), np.sqrt(2 * X("3.14159265358979323846264338327950288"))
 
@@ -89,9 +91,25 @@ def geglu_slope(b):
     return below + times(b, density), below + np.abs(times(b, density))
 
 
-FUNCTIONS = {
-    "glu": (glu, glu_slope),
-    "reglu": (reglu, reglu_slope),
-    "swiglu": (swiglu, swiglu_slope),
-    "geglu": (geglu, geglu_slope),
-}
+def halves(x):
+    """Of rows of both halves."""
+    middle = x.shape[1] // 2
+    return x[:, :middle], x[:, middle:]
+
+
+def gated_by(name):
+    """PyTorch's a activation(b)."""
+
+    def made(torch, x):
+        a, b = halves(x)
+        return a * getattr(torch.nn.functional, name)(b)
+
+    return made
+
+
+FUNCTIONS = (
+    Gated("glu", gate=glu, slope=glu_slope, torch=lambda t, x: t.nn.functional.glu(x, -1)),
+    Gated("reglu", gate=reglu, slope=reglu_slope, torch=gated_by("relu")),
+    Gated("swiglu", gate=swiglu, slope=swiglu_slope, torch=gated_by("silu")),
+    Gated("geglu", gate=geglu, slope=geglu_slope, torch=gated_by("gelu")),
+)

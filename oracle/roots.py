@@ -4,9 +4,7 @@ There they are Taylor series, which from 1/32 on are good to the last place of 6
 computed from the definitions in 70 digits (mpmath's findroot and taylor).
 """
 
-import numpy as np
-
-from .extended import Wide, parts
+from .reals import Constant, filled, where
 
 # The root, and the coefficients of (x - root)^k from k = 1 on.
 _SERIES = {
@@ -36,14 +34,15 @@ _SERIES = {
     )),
 }  # fmt: skip
 _RADIUS = 1 / 32
-_ROOTS = {name: (*parts(root), tuple(map(Wide, series))) for name, (root, series) in _SERIES.items()}
+_ROOTS = {name: (Constant(root), tuple(map(Constant, series))) for name, (root, series) in _SERIES.items()}
 
 
 def beside_root(name, x, slope):
     """The derivative at x: `slope`, which its definition gives, but near the root the series."""
-    root, lost, series = _ROOTS[name]
-    t = (x - root) - lost
-    value = np.zeros_like(t)
+    root, series = _ROOTS[name]
+    near, lost = root.pair(x)
+    t = (x - near) - lost
+    value = filled(t, 0)
     for coefficient in reversed(series):
         value = (value + coefficient) * t
-    return np.where(np.abs(t) < _RADIUS, value, slope)
+    return where(abs(t) < _RADIUS, value, slope)
