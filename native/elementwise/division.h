@@ -42,8 +42,8 @@ BK_HD quotient_t<T> floor_quotient(quotient_t<T> a, quotient_t<T> b) {
         const bool high = (excess < W(0)) & (math::fabs<W>(whole) <= integers * integers);
         return math::select(high, whole + excess, whole);
     } else {
-        const bool high = is_high(rest, b) & (math::fabs<W>(whole) <= integers);
-        return math::select(high, whole - W(1), whole);
+        const bool is_exact = math::fabs<W>(whole) <= integers;
+        return math::select(is_high(rest, b) & is_exact, whole - W(1), whole);
     }
 }
 

@@ -200,7 +200,8 @@ private:
         } else {
             const auto y = RootedPower<T>::of(a, b);
             const C log = math::log<T>(a);
-            const C sign = math::select(is_whole(b) & is_odd(b), math::copysign<T>(C(1), a), C(1));
+            const bool whole = is_whole(b);
+            const C sign = math::select(whole & is_odd(b), math::copysign<T>(C(1), a), C(1));
             return without_limit(a, b, log, y.root == C(0), power_product<T>(y, sign, dy, log, C(1), false));
         }
     }

@@ -191,7 +191,7 @@ BK_HD double trigamma_positive(double z) {
     const bool small = z < 10.0;
     const double square = z * z, first = 1.0 / square;
     const double corrected = math::fma(-first * math::fma(z, z, -square), first, first);
-    const auto two = [z](double a, double b) { return (a * a + b * b) / ((a * b) * (a * b)); };
+    const auto two = [](double a, double b) { return (a * a + b * b) / ((a * b) * (a * b)); };
     const double sum =
         two(z + 9.0, z + 10.0) + two(z + 7.0, z + 8.0) + two(z + 5.0, z + 6.0) + two(z + 3.0, z + 4.0) + two(z + 1.0, z + 2.0);
     const double inverse = 1.0 / math::select(small, z + 11.0, z), w = inverse * inverse;

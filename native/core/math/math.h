@@ -78,6 +78,12 @@ BK_HD bool isnan(C x) {
     return x != x;
 }
 
+// Whether a or b is NaN.
+template <class C>
+BK_HD bool unordered(C a, C b) {
+    return (a != a) | (b != b);
+}
+
 // The smaller; b if either is NaN.
 template <class C>
 BK_HD C min(C a, C b) {

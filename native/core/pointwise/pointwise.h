@@ -247,13 +247,17 @@ Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Output
 template <class Fn, int MaxRank, class... Out, class... In>
 Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& given, const Fn& fn,
                          const Outputs<Out...>& out, const Inputs<In...>& in) {
-    return with_kernel_of(fn, out, in, false, [&](const auto& function, const auto& to, const auto& from, bool mirrored) {
-        if (!mirrored) return run_pointwise_strided(launch, given, function, to, from);
-        auto layout = given;
-        for (int d = 0; d < layout.rank; ++d)
-            std::swap(layout.stride[sizeof...(Out)][d], layout.stride[sizeof...(Out) + sizeof...(In) - 1][d]);
-        return run_pointwise_strided(launch, layout, function, to, from);
-    });
+    return with_kernel_of(fn, out, in, false,
+                          [&](const auto& function, const auto& to, const auto& from, [[maybe_unused]] bool mirrored) {
+                              if constexpr (sizeof...(In) == 2) {
+                                  auto layout = given;
+                                  for (int d = 0; mirrored && d < layout.rank; ++d)
+                                      std::swap(layout.stride[sizeof...(Out)][d], layout.stride[sizeof...(Out) + 1][d]);
+                                  return run_pointwise_strided(launch, layout, function, to, from);
+                              } else {
+                                  return run_pointwise_strided(launch, given, function, to, from);
+                              }
+                          });
 }
 
 }  // namespace bk

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/abi/launch.h"
+#include "core/compiler_cpu.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
 
@@ -58,8 +59,7 @@ BK_HD void compute_block(const Piece& piece, int64_t k, const Pack<Out*...>& out
             return;
         }
     }
-#pragma GCC ivdep
-#pragma GCC unroll 1
+    BK_VECTOR_LOOP
     for (int lane = 0; lane < kLength; ++lane) put_at(out, lane, piece(k + lane, widen(get<I>(in)[lane])...));
 }
 
