@@ -23,9 +23,9 @@ template <int Operands>
 struct SumLayout {
     Layout<Operands> kept;
     Layout<Operands> summed;
-    bool rows = false;   // neighbours in memory are terms of one sum, not different results
-    int64_t splits = 1;  // parts of each sum, one after another in the workspace
-    int64_t terms = 0;   // of a part
+    bool along_terms = false;  // neighbours in memory are terms of one sum, not different results
+    int64_t splits = 1;        // parts of each sum, one after another in the workspace
+    int64_t terms = 0;         // of a part
 };
 
 template <int Operands>
@@ -54,9 +54,9 @@ BK_COLD SumLayout<Operands> plan_sum_of(const Layout<Operands>& layout, int outp
     const auto step = [](const Layout<Operands>& axes) {
         return axes.rank > 0 ? magnitude(axes.stride[0][axes.rank - 1]) : INT64_MAX;
     };
-    plan.rows = step(plan.summed) < step(plan.kept);
+    plan.along_terms = step(plan.summed) < step(plan.kept);
     const int64_t results = plan.kept.numel(), terms = plan.summed.numel();
-    const int64_t wanted = kSumWorkers / std::max<int64_t>(plan.rows ? results * 256 : results, 1);
+    const int64_t wanted = kSumWorkers / std::max<int64_t>(plan.along_terms ? results * 256 : results, 1);
     plan.splits = std::max<int64_t>(1, std::min({wanted, terms / kSumLeastTerms, kSumMostSplits}));
     plan.terms = ceil_div(terms, plan.splits);
     // Whole vectors to every part, whatever their width.
