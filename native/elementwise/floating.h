@@ -10,6 +10,7 @@
 #include "core/math/math.h"
 #include "core/types/pack.h"
 #include "elementwise/scaling.h"
+#include "elementwise/tune.h"
 
 namespace bk::op {
 
@@ -97,7 +98,6 @@ BK_HD float atan2_f32(float a, float b) {
 
 template <class T>
 struct Atan2 {
-    static constexpr int registers = sizeof(T) == 8 ? 32 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
         if constexpr (std::is_same_v<C, float>)

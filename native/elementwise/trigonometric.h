@@ -4,6 +4,7 @@
 #include "core/math/math.h"
 #include "core/platform.h"
 #include "core/types/dtype.h"
+#include "elementwise/tune.h"
 
 namespace bk::op {
 
@@ -18,7 +19,6 @@ struct OfAngle {
 template <class T>
 struct Sin : OfAngle<T> {
     using C = compute_t<T>;
-    static constexpr int vectors = sizeof(T) == 8 ? 1 : 2, registers = sizeof(T) == 2 ? 48 : 0;
     BK_HD C operator()(C x) const { return math::sin<T>(x); }
     BK_HD C of_rare(C x) const { return math::sin_of_any<T>(x); }
 };
@@ -33,7 +33,6 @@ struct SinBackward : OfAngle<T> {
 template <class T>
 struct Cos : OfAngle<T> {
     using C = compute_t<T>;
-    static constexpr int vectors = sizeof(T) == 8 ? 1 : 2, registers = sizeof(T) == 2 ? 48 : 0;
     BK_HD C operator()(C x) const { return math::cos<T>(x); }
     BK_HD C of_rare(C x) const { return math::cos_of_any<T>(x); }
 };
@@ -48,7 +47,6 @@ struct CosBackward : OfAngle<T> {
 template <class T>
 struct Tan : OfAngle<T> {
     using C = compute_t<T>;
-    static constexpr int vectors = sizeof(T) == 8 ? 1 : 2, registers = sizeof(T) == 2 ? 48 : 0;
     BK_HD C operator()(C x) const { return math::tan<T>(x); }
     BK_HD C of_rare(C x) const { return math::tan_of_any<T>(x); }
 };
@@ -189,7 +187,6 @@ struct CoshBackward {
 
 template <class T>
 struct Tanh {
-    static constexpr int vectors = sizeof(T) == 8 ? 2 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const { return math::tanh<T>(x); }
 };

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "core/platform.h"
+#include "core/target.h"
 #include "core/types/dtype.h"
 #if BK_CUDA
 #include "core/math/math_half.h"
@@ -53,9 +54,6 @@ namespace bk::math {
 
 template <class T>
 constexpr bool kIsHalf = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
-
-// Whether f64 arithmetic costs about twice that of f32 only, so that functions of f32 may be computed in f64.
-constexpr bool kDoubleIsCheap = !BK_CUDA;
 
 // b where the condition is false, else a; never a branch on the CPU.
 template <class C>
@@ -385,20 +383,18 @@ BK_HD compute_t<T> rsqrt(compute_t<T> x) {
 #endif
 }
 
-// The inverse of erf in f32 and for the 16-bit types, which the GPU's library has and the CPU's has not.
-constexpr bool kHasErfinv = BK_CUDA;
-#if BK_CUDA
+// The inverse of erf in f32 and for the 16-bit types.
 template <class T>
 BK_HD float erfinv(float x) {
+#if BK_CUDA
     if constexpr (kIsHalf<T>)
         return half::erfinv(x);
     else
         return ::erfinvf(x);
-}
 #else
-template <class T>
-float erfinv(float x);
+    return cpu::erfinv(x);
 #endif
+}
 
 // ln |Gamma(x)|. The C library's lgamma, unlike lgamma_r, would write the global signgam.
 template <class T>
