@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kJoinThreads) join_runs_kernel(T* out, RunShap
         if (from < 0) continue;
         C part[kJoinLanes] = {};
         add_chunks(part, parts.tail, from + (to - from) * warp / kJoinWarps, from + (to - from) * (warp + 1) / kJoinWarps,
-                  s.columns, column);
+                   s.columns, column);
 #pragma unroll
         for (int i = 0; i < kJoinLanes; ++i) slice[warp][i][lane] = part[i];
         __syncthreads();
