@@ -251,7 +251,7 @@ struct GeluTanh {
     }
 };
 
-// As silu's, with z v'(z) in place of z.
+// gelu_tanh'(-z) = e (1 + e - z v'(z)) / (1 + e)^2, gelu_tanh'(z) = (1 + e + z v'(z) e) / (1 + e)^2, with e = e^-v(z).
 template <class T>
 struct GeluTanhBackward {
     using C = compute_t<T>;
@@ -342,7 +342,7 @@ struct SoftplusBackward {
     }
 };
 
-// Both of p0 = 1, where the product is exact.
+// Softplus and its gradient for p0 = 1, where p0 x is exact.
 template <class T>
 struct SoftplusOfOne {
     using C = compute_t<T>;

@@ -203,8 +203,8 @@ BK_HD double trigamma(double x) {
     return math::select(negative, 1.0 / (r * r) + (rest - positive), positive);
 }
 
-// Psi(x) in f32, for z = x or 1 - x as above: in [1, 2) a minimax polynomial for psi(z) / (z - z0), from 2 on ln z less one in
-// 1 / z, below 1 psi(z + 1) - 1 / z.
+// Psi(x) in f32, by z = x for x >= 0 and else z = 1 - x. Psi(z) is z - z0 times a minimax polynomial in [1, 2), from 2 on ln z
+// less one in 1 / z, below 1 psi(z + 1) - 1 / z.
 template <class T>
 BK_HD float digamma_f32(float x) {
     const bool negative = x < 0.0f;
@@ -225,7 +225,8 @@ BK_HD float digamma_f32(float x) {
     return math::select(negative, math::select(r == 0.0f, NAN, reflected), positive);
 }
 
-// Psi'(x) in f32, likewise: from 1 on a minimax polynomial in 1 / z, below 1 psi'(z + 1) + 1 / z^2.
+// Psi'(x) in f32, by z = x for x >= 0 and else z = 1 - x: psi'(z) is from 1 on a minimax polynomial in 1 / z, below 1 psi'(z +
+// 1) + 1 / z^2.
 template <class T>
 BK_HD float trigamma_f32(float x) {
     const bool negative = x < 0.0f;

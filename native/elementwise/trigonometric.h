@@ -140,7 +140,7 @@ struct HyperbolicShift {
     BK_HD C product(C dy, C value) const { return dy * first * math::fma(value, excess, value) * second; }
 };
 
-// The same for the 16-bit types: cosh(x) / 2^(2 k) and sinh(x) / 2^(2 k), k = 96 for large x, else 0.
+// For gradients of the 16-bit types: cosh(x) / 2^(2 k) and sinh(x) / 2^(2 k), k = 96 for large x, else 0.
 template <class T>
 struct HalfHyperbolic {
     float cosh, sinh, scale;  // scale = 2^k

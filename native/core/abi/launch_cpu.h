@@ -117,7 +117,7 @@ void split_ranges(int64_t count, int64_t grain, const Body& body) {
              count / pieces * (piece + 1) + (piece + 1 < count % pieces ? piece + 1 : count % pieces));
 }
 
-// The same with the whole body in the best variant for this machine.
+// split_ranges with the whole body in the best variant for this machine.
 template <class Body>
 void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
     split_ranges(count, grain, [&](int64_t begin, int64_t end) { dispatch_range(body, begin, end); });

@@ -82,19 +82,19 @@ BK_HD bool unordered(C a, C b) {
     return (a != a) | (b != b);
 }
 
-// The smaller; b if either is NaN.
+// The smaller; b if a or b is NaN.
 template <class C>
 BK_HD C min(C a, C b) {
     return select(a < b, a, b);
 }
 
-// The larger; b if either is NaN.
+// The larger; b if a or b is NaN.
 template <class C>
 BK_HD C max(C a, C b) {
     return select(a > b, a, b);
 }
 
-// Of f64 and f32 the C library's.
+// Functions that are the C library's for f64 and f32.
 #define BK_MATH_OF_C(name, function)                        \
     template <class T>                                      \
     BK_HD compute_t<T> name(compute_t<T> x) {               \

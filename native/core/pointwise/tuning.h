@@ -1,5 +1,5 @@
-// What a functor's GPU kernels want in place of the usual numbers (core/pointwise/pointwise_cuda.cuh), 0 for these. The tune.h
-// of a family specialises it for the functors that were measured to be faster so.
+// What a functor's GPU kernels want in place of the usual numbers (core/pointwise/pointwise_cuda.cuh), with 0 for the usual
+// one. The tune.h of a family specialises it for the functors that were measured to be faster so.
 #pragma once
 
 namespace bk {

@@ -122,8 +122,8 @@ void drop(Pack<T*...>* pointers, int index, std::index_sequence<I...>) {
     ((index == static_cast<int>(I) ? void(get<I>(*pointers) = nullptr) : void()), ...);
 }
 
-// What gradients of these strides leave to do: of no elements, those that stand still along the empty axes are sums of
-// nothing.
+// What gradients leave to do, given the strides of each: of no elements, a gradient that stands still along the empty axes is
+// a sum of nothing.
 inline Work work_of_sums(int64_t numel, int32_t rank, const int32_t* shape, std::initializer_list<const int64_t*> outputs) {
     if (numel != 0) return Work::kAll;
     for (const int64_t* const strides : outputs) {
