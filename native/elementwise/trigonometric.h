@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/math/math.h"
+#include "core/math/sinh_ratio.h"
 #include "core/platform.h"
 #include "core/types/dtype.h"
 #include "elementwise/tune.h"
@@ -149,7 +150,7 @@ struct HalfHyperbolic {
         const bool large = size > 80.0f;
         const float e = math::exp2<T>(math::fma(size, 1.44269504f, math::select(large, -193.0f, -1.0f)));
         const float inverse = math::select(large, 0.0f, 0.25f * math::reciprocal<T>(e));
-        const float series = x * math::fma(math::fma(z, 0.00840778957f, 0.166659716f), z, 1.0000001f);  // minimax
+        const float series = x * math::sinh_ratio(z);
         cosh = e + inverse;
         sinh = math::select(size < 0.5f, series, math::copysign<T>(e - inverse, x));
         scale = math::select(large, 0x1p96f, 1.0f);

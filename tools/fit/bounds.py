@@ -119,6 +119,8 @@ def _core() -> list[Bound]:
               between=_FALLING_STEPS),
         Bound("core/math/arctangent.h", "atan t = t + t^3 P(t^2)", ("-0x1.55553ep-2f",), (_SMALL, mp.mpf(1)),
               lambda x, p: x + x**3 * p, mp.atan, -25, lambda x: x * x, falling=True, between=_FALLING_FMA),
+        Bound("core/math/sinh_ratio.h", "sinh x = x P(x^2)", ("0.166659716f",), (_SMALL, _HALF), lambda x, p: x * p,
+              mp.sinh, -23, lambda x: x * x, falling=True, between=r"\)?, "),
     ]  # fmt: skip
 
 
@@ -141,7 +143,6 @@ def _of_halves() -> list[Bound]:
               lambda f: mp.log1p(f) / f / mp.log(10), -21),
         Bound(file, "e^x - 1 = x P(x)", ("0.500004484f",), (-quarter, quarter), lambda x, p: p,
               lambda x: mp.expm1(x) / x, -17),
-        quotient("sinh x = x P(x^2)", "0.166659716f", _HALF, mp.sinh, -23),
         quotient("arsinh x = x P(x^2)", "-0.16657352f", quarter, mp.asinh, -21),
         Bound(file, "arcosh(1 + f) = sqrt(2 f) P(f)", ("-0.0831612568f",), (_SMALL, quarter),
               lambda f, p: mp.sqrt(2 * f) * p,
