@@ -1,9 +1,9 @@
 // What GCC and clang spell differently: functions compiled for an instruction set, and loops that become vector code.
 #pragma once
 
-// Processors without AVX2, of before 2013, are not worth the time that vectorising for them takes GCC. Every function that a
-// `flatten` function calls is inlined, by GCC at any depth; clang does that to direct calls and then decides by size, which
-// comes to the same code for functions with one caller.
+// Vectorising for processors without AVX2, of before 2013, is not worth the time that it takes GCC. Whatever a `flatten`
+// function calls becomes part of it: with GCC at any depth, with clang its direct calls, beyond which size decides. That was
+// enough where it was measured: with clang 14 the loops of f32 take 0.7 to 1.1 of GCC's time, tan 1.3.
 #if defined(__clang__)
 #define BK_FOR_BASELINE __attribute__((flatten))
 #define BK_FOR_AVX2 __attribute__((flatten, target("avx2,fma,f16c,bmi2")))
