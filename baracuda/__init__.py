@@ -51,6 +51,7 @@ from baracuda.errors import (
     UnsupportedError,
     WorkspaceTooSmallError,
 )
+from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
 from baracuda.kinds import (
     ActivationKind,
     ArchSku,
@@ -62,6 +63,7 @@ from baracuda.kinds import (
     EmbeddingKind,
     EpilogueKind,
     GatedActivationKind,
+    ImageKind,
     LayoutSku,
     MathPrecision,
     OpCategory,
@@ -71,7 +73,7 @@ from baracuda.kinds import (
     UnaryKind,
 )
 from baracuda.memory import asarray, clear, download, empty, synchronize, upload, workspace, zeros
-from baracuda.plan import KernelSku, Plan, PlanPreference, PrecisionGuarantee
+from baracuda.plan import Plan
 from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     from baracuda.elementwise.unary import *  # noqa: F403
     from baracuda.elementwise.where import *  # noqa: F403
     from baracuda.embedding import *  # noqa: F403
+    from baracuda.image import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
 
@@ -105,6 +108,7 @@ _OPS = {
     "elementwise.unary": "Unary UnaryBackward UnaryParam UnaryParamBackward",
     "elementwise.where": "Where WhereBackward",
     "embedding": "EmbeddingBag EmbeddingBagBackward",
+    "image": "AffineGrid2d",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
 }
@@ -140,6 +144,7 @@ __all__ = [
     "EmbeddingKind",
     "EpilogueKind",
     "GatedActivationKind",
+    "ImageKind",
     "InternalError",
     "InvalidProblemError",
     "KernelSku",
