@@ -7,9 +7,8 @@ field or property of the descriptor that has its C name, or else a parameter of 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from baracuda._optable import _INDEX_SUFFIX, Op, Param, ops
@@ -36,27 +35,18 @@ def op_names(patterns: tuple[str, ...], kind: str, element: str, output: str) ->
 
 
 class Form:
-    """One op that can serve a plan: as its row has it and, where there is one, its `_strided` twin."""
+    """One op that can serve plans of a type: as its row has it and, where there is one, its `_strided` twin."""
 
-    __slots__ = ("_calls", "_kinds", "_plan", "_reads", "names", "op", "pointers", "row", "strided")
-
-    def __init__(self, plan: Plan, op: Op) -> None:
-        self.op, self.row, self._plan = op, op.row, plan
-        self.strided: Op | None = (
-            op if any(param.role == "stride" for param in op.row.params) else ops().get(f"{op.name}_strided")
-        )
-        self.names = {param.name: _field(plan, op, param.name) for param in op.row.params if param.is_pointer}
+    def __init__(self, plan_type: type[Plan], op: Op) -> None:
+        has_strides = any(param.role == "stride" for param in op.row.params)
+        self.op, self.row = op, op.row
+        self.strided: Op | None = op if has_strides else ops().get(f"{op.name}_strided")
+        self.names = {p.name: _field(plan_type, op, p.name) for p in op.row.params if p.is_pointer}
         self.pointers = {self.names[param.name]: param for param in op.row.params if param.is_pointer}
+        self.sums = bool(self.strided and self.strided.row.workspace and op.row.params[0].name == "numel")
         self._kinds = {name: _kinds(op, param) for name, param in self.pointers.items()}
+        self._gradients = [name for name, pointer in self.pointers.items() if pointer.direction == "out?"]
         self._reads = op.row.reads.get(op.function)
-        self._calls: dict[bool, Call] = {}
-
-    def call(self, strided: bool) -> Call:
-        found = self._calls.get(strided)
-        if found is None:
-            op = self.strided if strided and self.strided is not None else self.op
-            found = self._calls[strided] = Call(self._plan, self, op)
-        return found
 
     def kinds(self, name: str) -> tuple[ElementKind, ...]:
         """dtypes that a view may have for an operand."""
@@ -69,30 +59,33 @@ class Form:
     def fits(self, views: Views) -> bool:
         return all([(view := views[name]) is None or view.dtype in kinds for name, kinds in self._kinds.items()])
 
-    def check(self, views: Views, operands: Iterable[Operand]) -> None:
+    def check(self, views: Views, plan: Plan) -> None:
         """What C reads is there, what it writes is wanted."""
         for name in self._absent(views):
-            raise InvalidProblemError(f"{name} is None, but {self._plan.name} needs it")
-        gradients = [name for name, pointer in self.pointers.items() if pointer.direction == "out?"]
-        if gradients and all([views[name] is None for name in gradients]):
-            raise InvalidProblemError(f"{' and '.join(gradients)} are {'both' if len(gradients) == 2 else 'all'} None")
-        for operand in operands:
+            raise InvalidProblemError(f"{name} is None, but {plan.name} needs it")
+        if self._gradients and all([views[name] is None for name in self._gradients]):
+            which = "both" if len(self._gradients) == 2 else "all"
+            raise InvalidProblemError(f"{' and '.join(self._gradients)} are {which} None")
+        for operand in plan.operands:
             if operand.output and views[operand.name] is not None and operand.name not in self.pointers:
-                raise InvalidProblemError(f"{operand.name} is given, but {self._plan.name} has no such gradient")
+                raise InvalidProblemError(f"{operand.name} is given, but {plan.name} has no such gradient")
 
     def _absent(self, views: Views) -> list[str]:
         """The operands that C needs, and that are None."""
         pointers = self.pointers.items()
         absent = [name for name, pointer in pointers if views[name] is None and not pointer.direction.endswith("?")]
-        if absent and self._reads is not None:
-            outputs = [self.names[output] for output in self._reads]
-            wanted = [output for output in self._reads if views[self.names[output]] is not None]
-            read = {self.names[name] for output in wanted for name in self._reads[output]}
-            first = next(
-                name for name in self.pointers if name not in outputs
-            )  # it stands in for those that are not there
-            return [name for name in absent if name in outputs or name == first or name in read]
-        return absent
+        if not absent or self._reads is None:
+            return absent
+        outputs = [self.names[output] for output in self._reads]
+        wanted = [output for output in self._reads if views[self.names[output]] is not None]
+        read = {self.names[name] for output in wanted for name in self._reads[output]}
+        first = next(name for name in self.pointers if name not in outputs)  # stands in for those that are not there
+        return [name for name in absent if name in outputs or name == first or name in read]
+
+
+@functools.cache
+def forms_of(plan_type: type[Plan], names: tuple[str, ...]) -> tuple[Form, ...]:
+    return tuple(Form(plan_type, ops()[name]) for name in names)
 
 
 class Call:
@@ -100,9 +93,9 @@ class Call:
 
     __slots__ = ("_plan", "_sources", "op")
 
-    def __init__(self, plan: Plan, form: Form, op: Op) -> None:
+    def __init__(self, plan: Plan, op: Op) -> None:
         self.op, self._plan = op, plan
-        self._sources = [_source(plan, form, param) for param in op.row.params]
+        self._sources = [_source(plan, op, param) for param in op.row.params]
 
     def arguments(self, views: Views, strides: Strides) -> tuple[Any, ...]:
         """C arguments up to the workspace. `strides` has every operand, as broadcast to its extents."""
@@ -122,7 +115,7 @@ class Call:
 
 def operands_of(plan: Plan, forms: Sequence[Form]) -> tuple[Operand, ...]:
     """An operand for each field of the plan's Args, with the dtypes that any of the forms takes."""
-    fields = [field.name for field in dataclasses.fields(plan.args_type)]
+    fields = tuple(plan.args_type.__dataclass_fields__)
     return tuple([_operand(plan, forms, name, fields) for name in fields])
 
 
@@ -130,17 +123,15 @@ def _operand(plan: Plan, forms: Sequence[Form], name: str, fields: Sequence[str]
     form = next((form for form in forms if name in form.pointers), None)
     if form is None:  # not of this op: an input is looked at like the first one, a gradient refused
         is_gradient = name.startswith("d") and name[1:] in fields
-        return dataclasses.replace(_operand(plan, forms, fields[0], fields), name=name, output=is_gradient)
-    pointer, row = form.pointers[name], form.row
+        return _operand(plan, forms, fields[0], fields)._replace(name=name, output=is_gradient)
+    pointer, kinds = form.pointers[name], form.kinds(name)
+    if len(forms) > 1:
+        kinds = tuple(dict.fromkeys(kind for form in forms for kind in form.kinds(name)))
     extents, label = _extents(plan, name, pointer.shape)
     output, strided = pointer.direction != "in", form.strided is not None
-    sums = form.strided is not None and form.strided.row.workspace and "numel" in [p.name for p in row.params]
-    given = getattr(plan.descriptor, f"{name[1:] if output else name}_shape", None) if label == "shape" else None
-    return Operand(
-        name, extents, label, tuple(dict.fromkeys(kind for form in forms for kind in form.kinds(name))), output,
-        strided=strided, broadcast=bool(strided and (sums or not output)), exact=given,
-        may_be=tuple(_field(plan, form.op, other) for other in row.in_place.get(pointer.name, ())),
-    )  # fmt: skip
+    exact = getattr(plan.descriptor, f"{name[1:] if output else name}_shape", None) if label == "shape" else None
+    may_be = tuple([form.names[other] for other in form.row.in_place.get(pointer.name, ())])
+    return Operand(name, extents, label, kinds, output, strided, strided and (form.sums or not output), exact, may_be)
 
 
 def _extents(plan: Plan, name: str, expression: str) -> tuple[tuple[int, ...], str]:
@@ -155,9 +146,9 @@ def _extents(plan: Plan, name: str, expression: str) -> tuple[tuple[int, ...], s
     return tuple([int(word) if word.isdigit() else getattr(plan.descriptor, word) for word in words]), label
 
 
-def _field(plan: Plan, op: Op, pointer: str) -> str:
+def _field(plan_type: type[Plan], op: Op, pointer: str) -> str:
     """Name in Args of the operand that C knows as `pointer`."""
-    return op.row.saves[op.function] if pointer == "saved" else plan.names.get(pointer, pointer)
+    return op.row.saves[op.function] if pointer == "saved" else plan_type.names.get(pointer, pointer)
 
 
 def _kinds(op: Op, param: Param) -> tuple[ElementKind, ...]:
@@ -167,10 +158,10 @@ def _kinds(op: Op, param: Param) -> tuple[ElementKind, ...]:
     return (ElementKind.BOOL, ElementKind.U8) if param.dtype == "u8" else (_BY_SYMBOL[param.dtype],)
 
 
-def _source(plan: Plan, form: Form, param: Param) -> tuple[str, Any]:
+def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:
     """Role of a C parameter, and its value or the operand that it belongs to."""
     if param.role in ("operand", "stride", "offset"):
-        return param.role, _field(plan, form.op, param.of or param.name)
+        return param.role, _field(type(plan), op, param.of or param.name)
     value = _number(plan, param)
     if value is _MISSING:
         value = plan.parameters[param.name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,7 @@ class Args:
                 object.__setattr__(self, field.name, tensor(value, f"{type(self).__name__}: {field.name}"))
 
 
-@dataclasses.dataclass(frozen=True)
-class Operand:
+class Operand(NamedTuple):
     """A tensor parameter of one plan: what a view for it must be.
 
     extents    the shape that the op sees

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from baracuda._arch import arch_of
-from baracuda._calls import Call, Form, op_names, operands_of, parameters_of
+from baracuda._calls import Call, Form, forms_of, op_names, operands_of, parameters_of
 from baracuda._lib import Library, default_library, load, symbol_name
-from baracuda._optable import Op, ops
+from baracuda._optable import Op
 from baracuda._scratch import workspace_view
 from baracuda.descriptor import Descriptor, product
 from baracuda.dtypes import ElementKind
@@ -34,7 +34,7 @@ class Plan:
     """
 
     __slots__ = (
-        "_forms", "_guarantee", "_needs_workspace", "_touched", "descriptor", "library", "name", "operands",
+        "_calls", "_forms", "_guarantee", "_needs_workspace", "_touched", "descriptor", "library", "name", "operands",
         "parameters", "preference", "workspace_size",
     )  # fmt: skip
 
@@ -64,9 +64,9 @@ class Plan:
         self.preference = preference
         self.library = library
         self.name = self._readable_name(descriptor)
-        found = [ops()[name] for name in self._served()]
-        self.parameters = parameters_of(self, found[0])
-        self._forms = [Form(self, op) for op in found]
+        self._forms = forms_of(type(self), self._served())
+        self._calls: dict[str, Call] = {}
+        self.parameters = parameters_of(self, self._forms[0].op)
         self.operands = operands_of(self, self._forms)
         self._touched = [o for o in self.operands if o.output or any(o.name in form.pointers for form in self._forms)]
         for operand in self.operands:
@@ -274,15 +274,16 @@ class Plan:
 
     def _workspace_of(self, form: Form) -> int:
         """Bytes for contiguous operands of the shapes that the descriptor has."""
-        dense = {operand.name: operand.exact or operand.extents for operand in self.operands}
-        strides = {
-            o.name: effective_strides(dense[o.name], contiguous_stride(dense[o.name]), o.extents) for o in self.operands
-        }
-        call = form.call(any([dense[operand.name] != operand.extents for operand in self.operands]))
-        if not call.op.row.workspace:
+        broadcast = any([operand.exact not in (None, operand.extents) for operand in self.operands])
+        op = form.strided if broadcast and form.strided is not None else form.op
+        if not op.row.workspace:
             return 0
-        problem = call.op.row.problem_arguments(call.arguments(dict.fromkeys(dense), strides))
-        return int(self.library.function(call.op.name, "workspace_size")(*problem))
+        strides = {}
+        for operand in self.operands:
+            shape = operand.exact or operand.extents
+            strides[operand.name] = effective_strides(shape, contiguous_stride(shape), operand.extents)
+        call = self._call(form, strided=broadcast).arguments(dict.fromkeys(strides), strides)
+        return int(self.library.function(op.name, "workspace_size")(*op.row.problem_arguments(call)))
 
     def _precision(self) -> PrecisionGuarantee:
         sums_in_place = self._forms[0].row.deterministic != "yes" and not self._needs_workspace
@@ -342,12 +343,19 @@ class Plan:
     def _call_for(self, views: Views) -> Call:
         """Strided where a view is not the whole of its operand in row-major order."""
         chosen = self.form_for(views)
-        chosen.check(views, self.operands)
+        chosen.check(views, self)
         whole = [
             (view := views[operand.name]) is None or (view.shape == operand.extents and view.is_dense)
             for operand in self.operands if operand.name in chosen.pointers
         ]  # fmt: skip
-        return chosen.call(not all(whole))
+        return self._call(chosen, strided=not all(whole))
+
+    def _call(self, form: Form, *, strided: bool) -> Call:
+        op = form.strided if strided and form.strided is not None else form.op
+        found = self._calls.get(op.name)
+        if found is None:
+            found = self._calls[op.name] = Call(self, op)
+        return found
 
     def _workspace_arguments(self, view: TensorRef | None, op: Op, call: tuple[Any, ...]) -> tuple[Any, int]:
         """(pointer, bytes) for the C call: NULL and 0 where this launch uses none.
