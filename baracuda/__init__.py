@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from baracuda.elementwise.unary import *  # noqa: F403
     from baracuda.elementwise.where import *  # noqa: F403
     from baracuda.embedding import *  # noqa: F403
+    from baracuda.functions import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
@@ -114,18 +115,24 @@ _OPS = {
 }
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
+_LAZY["set_allocator"] = "_functions.arrays"
 
 
 def __getattr__(name: str) -> Any:
-    module = _LAZY.get(name)
-    if module is None:
+    if name.startswith("_") or name in ("functions", "specs"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    module = _LAZY.get(name, "functions")
+    try:
+        value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_LAZY))
+    from baracuda import functions
+
+    return sorted(set(globals()) | set(_LAZY) | set(dir(functions)))
 
 
 __all__ = [

@@ -54,14 +54,14 @@ class Form:
 
     def takes(self, views: Views) -> bool:
         """Whether the dtypes of the views fit, and all that C needs is there."""
-        return self.fits(views) and not self._absent(views)
+        return self.fits(views) and not self.absent(views)
 
     def fits(self, views: Views) -> bool:
         return all([(view := views[name]) is None or view.dtype in kinds for name, kinds in self._kinds.items()])
 
     def check(self, views: Views, plan: Plan) -> None:
         """What C reads is there, what it writes is wanted."""
-        for name in self._absent(views):
+        for name in self.absent(views):
             raise InvalidProblemError(f"{name} is None, but {plan.name} needs it")
         if self._gradients and all([views[name] is None for name in self._gradients]):
             which = "both" if len(self._gradients) == 2 else "all"
@@ -70,7 +70,7 @@ class Form:
             if operand.output and views[operand.name] is not None and operand.name not in self.pointers:
                 raise InvalidProblemError(f"{operand.name} is given, but {plan.name} has no such gradient")
 
-    def _absent(self, views: Views) -> list[str]:
+    def absent(self, views: Views) -> list[str]:
         """The operands that C needs, and that are None."""
         pointers = self.pointers.items()
         absent = [name for name, pointer in pointers if views[name] is None and not pointer.direction.endswith("?")]

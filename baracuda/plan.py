@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from baracuda._arch import arch_of
@@ -16,7 +15,7 @@ from baracuda._optable import Op
 from baracuda._scratch import workspace_view
 from baracuda.descriptor import Descriptor, product
 from baracuda.dtypes import ElementKind
-from baracuda.errors import BaracudaError, InvalidProblemError, UnsupportedError, WorkspaceTooSmallError
+from baracuda.errors import InvalidProblemError, UnsupportedError, WorkspaceTooSmallError, naming
 from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee, arithmetic_of
 from baracuda.kinds import BackendKind, MathPrecision, OpCategory
 from baracuda.operands import Args, Operand, Views, check_overlaps, check_view, effective_strides, identical
@@ -88,7 +87,7 @@ class Plan:
 
         InvalidProblemError for a malformed descriptor, UnsupportedError for one that no kernel serves.
         """
-        with _naming(cls.__name__):
+        with naming(cls.__name__):
             stream_handle(stream)
             if type(descriptor) is not cls.descriptor_type:  # a gradient's derives from the forward op's
                 raise InvalidProblemError(
@@ -98,7 +97,7 @@ class Plan:
             if not isinstance(preference, PlanPreference):
                 raise InvalidProblemError(f"preference is {preference!r}, must be a PlanPreference")
             preference.validate()
-        with _naming(cls._readable_name(descriptor)):
+        with naming(cls._readable_name(descriptor)):
             valid = descriptor.validated()
             if library is None:
                 library = default_library() if backend is None else load(backend=backend)
@@ -141,7 +140,7 @@ class Plan:
 
     def can_implement(self, args: Args) -> None:
         """Raise what `run` would raise for these operands; no device work."""
-        with _naming(self.name):
+        with naming(self.name):
             op, call = self._operand_call(args)
             function = self.library.function(op.name, "can_implement")
             status = function(*op.row.check_arguments(call))
@@ -151,7 +150,7 @@ class Plan:
         """Bytes of workspace that a launch on these operands takes. `workspace_size` is that of contiguous operands of
         the shapes that the descriptor has: strides change it, and so do axes over which gradients are summed.
         """
-        with _naming(self.name):
+        with naming(self.name):
             return self._workspace_needed(*self._operand_call(args))
 
     def run(self, stream: object, workspace: object, args: Args) -> None:
@@ -310,13 +309,13 @@ class Plan:
         self.library.check(symbol, call())
 
     def _handle(self, stream: object) -> int:
-        with _naming(self.name):
+        with naming(self.name):
             return stream_handle(stream)
 
     def _prepare(self, stream: object, workspace: object, args: Args) -> tuple[Callable[[], int], str, int]:
         """(C call with its arguments, symbol, stream handle), everything checked. Holds no reference to `args`."""
         handle = self._handle(stream)
-        with _naming(self.name):
+        with naming(self.name):
             op, call = self._operand_call(args)
             scratch = workspace_view(workspace, self.views(args), self.library.backend)
             pointer, size = self._workspace_arguments(scratch, op, call)
@@ -376,16 +375,3 @@ class Plan:
             return 0
         needed = int(self.library.function(op.name, "workspace_size")(*op.row.problem_arguments(call)))
         return needed if needed <= self.preference.max_workspace_bytes or self._needs_workspace else 0
-
-
-@contextlib.contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Errors of Python's own checks begin with the op; the C library's already do."""
-    try:
-        yield
-    except BaracudaError as error:
-        if not error.symbol and not isinstance(error, ImportError):
-            error.symbol = name
-            error.text = f"{name}: {error.text}"
-            error.args = (error.text,)
-        raise
