@@ -15,6 +15,8 @@ import re
 import textwrap
 from typing import Any
 
+import numpy as np
+
 from baracuda._functions.spec import REQUIRED, Spec, specs
 
 
@@ -31,16 +33,37 @@ def __dir__() -> list[str]:
 
 
 def _made(spec: Spec) -> Any:
-    """A Python function with the signature of the spec."""
-    from baracuda._functions.dispatch import Function
+    """A Python function with the signature of the spec: finds what was prepared for such arguments, or prepares it."""
+    from baracuda._functions.arrays import KEYS
+    from baracuda._functions.dispatch import Function, canonical
 
-    arrays = "".join(f"{argument.name}, " for argument in spec.arrays)
-    numbers = "".join(f"{argument.name}, " for argument in spec.numbers)
-    needs = ", needs" if spec.is_partial else ""
-    text = f"def {spec.name}({signature(spec)}):\n    return call(({arrays}), ({numbers}), out{needs})\n"
-    scope: dict[str, Any] = {"call": Function(spec)}
-    exec(compile(text, f"<baracuda.{spec.name}>", "exec"), scope)
+    function = Function(spec)
+    arrays = [argument.name for argument in spec.arrays]
+    parts = [f"None if {n.name} is default_{n.name} else canonical({n.name})" for n in spec.numbers]
+    parts += ["needs"] if spec.is_partial else []
+    numpys = ", ".join([*[f"{name}.dtype, {name}.shape, {name}.strides" for name in arrays], *parts])
+    others = ", ".join([*[f"keys[type({name})]({name})" for name in arrays], *parts])
+    lines = [
+        f"def {spec.name}({signature(spec)}):",
+        "    key = None",
+        "    if out is None:",
+        "        try:",
+        f"            if {' is '.join([f'type({name})' for name in arrays])} is ndarray: key = ({numpys},)",
+        f"            else: key = ({others},)",
+        "            launch = launchers.get(key)",
+        "        except (KeyError, TypeError): launch = None",  # a type that is new; a number that cannot be hashed
+        f"        if launch is not None: return launch({', '.join(arrays)})",
+        f"    return call(key, ({', '.join(arrays)},), ({''.join(f'{n.name}, ' for n in spec.numbers)}), out"
+        f"{', needs' if spec.is_partial else ''})",
+    ]
+    scope: dict[str, Any] = {
+        "call": function.call, "launchers": function.launchers, "keys": KEYS, "canonical": canonical,
+        "ndarray": np.ndarray, **{f"default_{n.name}": n.default for n in spec.numbers},
+    }  # fmt: skip
+    exec(compile("\n".join(lines), f"<baracuda.{spec.name}>", "exec"), scope)
     made = scope[spec.name]
+    if made.__kwdefaults__:  # the very objects, which mean that a number was not given
+        made.__kwdefaults__.update({n.name: n.default for n in spec.numbers if n.default is not REQUIRED})
     made.__doc__, made.__module__ = documentation(spec), "baracuda"
     return made
 

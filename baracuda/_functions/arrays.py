@@ -16,6 +16,7 @@ import numpy as np
 from baracuda import memory
 from baracuda._ffi import ffi
 from baracuda._lib import Library, default_library, load
+from baracuda._scalars import as_integer
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef, tensor
@@ -39,7 +40,21 @@ def set_allocator(allocate: Allocator | None) -> None:
 
 
 class Kind:
-    """One sort of arrays. `key` says all of an array but its address that a call depends on."""
+    """One sort of arrays. `key` says all of an array but its address that a call depends on.
+
+    The texts stand in functions that are written for a call (launch.py), where `kind` is this object:
+
+    address       C pointer of the array {0}
+    make          a new one, `allocate` being called `empty`
+    stream_now    handle of the stream on which the framework would launch now, on the device of {like}
+    is_elsewhere  whether the current device is not that of {like}
+    """
+
+    address = "kind.pointer({0})"
+    make = "kind.empty({shape}, {native}, {like})"
+    stream_now = ""
+    is_elsewhere = ""
+    allocate: Callable[..., Any] | None = None
 
     def key(self, array: Any) -> Hashable:
         raise NotImplementedError
@@ -87,11 +102,15 @@ class Kind:
 
 
 class _NumPy(Kind):
+    address = "cast(WORDS, id({0}))[2]"  # PyArrayObject: object header, then char *data
+    make = "empty({shape}, {native})"
+    allocate = staticmethod(np.empty)
+
     def key(self, array: Any) -> Hashable:
         return array.dtype, array.shape, array.strides
 
     def pointer(self, array: Any) -> Any:
-        return ffi.cast(_WORDS, id(array))[2]  # PyArrayObject: object header, then char *data
+        return ffi.cast(_WORDS, id(array))[2]
 
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
         return np.empty(shape, native)
@@ -106,6 +125,8 @@ class _NumPy(Kind):
 class _SafeNumPy(_NumPy):
     """Where objects have another header, as in a debug build of Python."""
 
+    address = "cast(VOID, {0}.ctypes.data)"
+
     def pointer(self, array: Any) -> Any:
         return ffi.cast(_VOID, array.ctypes.data)
 
@@ -118,8 +139,16 @@ def _numpy_kind() -> Kind:
 
 
 class _Torch(Kind):
+    address = "cast(VOID, {0}.data_ptr())"
+    make = "empty({shape}, dtype={native}, device={like}.device)"
+    stream_now = "kind.raw_stream({like}.get_device())"
+    is_elsewhere = "kind.current_device() != {like}.get_device()"
+
     def __init__(self, torch: Any) -> None:
         self.torch = torch
+        self.allocate = torch.empty
+        self.current_device = torch.cuda.current_device
+        self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or self._slow_stream
         self.grad = torch.is_grad_enabled
         self.dtypes = {
             ElementKind.F16: torch.float16, ElementKind.BF16: torch.bfloat16, ElementKind.F32: torch.float32,
@@ -174,7 +203,10 @@ class _Torch(Kind):
         return self.torch.cuda.device(like.device) if like.is_cuda else contextlib.nullcontext()
 
     def stream(self, like: Any) -> int:
-        return int(self.torch.cuda.current_stream(like.device).cuda_stream) if like.is_cuda else 0
+        return int(self.raw_stream(like.get_device())) if like.is_cuda else 0
+
+    def _slow_stream(self, device: int) -> int:
+        return int(self.torch.cuda.current_stream(device).cuda_stream)
 
 
 _FP8 = {ElementKind.FP8_E4M3: "float8_e4m3fn", ElementKind.FP8_E5M2: "float8_e5m2"}
@@ -212,7 +244,9 @@ class _CuPy(Kind):
 
 
 class _Views(Kind):
-    """TensorRefs, and other arrays as such. `array` is what a caller gave; its view is made once a call."""
+    """TensorRefs, and views of other arrays."""
+
+    address = "{0}.pointer"
 
     def key(self, array: TensorRef) -> Hashable:
         return array.dtype, array.shape, array.strides, array.device, array.readonly
@@ -254,6 +288,21 @@ class _Namespace(_Views):
             return self.namespace.from_dlpack(result)
         except (TypeError, ValueError, BufferError, RuntimeError):  # a dtype that NumPy does not export
             return self.namespace.asarray(result)
+
+
+def host_number(name: str, dtype: ElementKind, value: Any) -> Any:
+    """A Python number for an operand, as an array of rank 0 in host memory."""
+    return np.array(fitting(name, dtype, value), dtype.numpy_dtype)
+
+
+def fitting(name: str, dtype: ElementKind, value: Any) -> Any:
+    """A Python number for an operand, which its dtype must be able to hold."""
+    bounds = dtype.integer_range
+    if bounds is not None:
+        return as_integer(name, int(value) if type(value) is bool else value, *bounds)
+    if dtype is ElementKind.BOOL and type(value) is not bool:
+        raise InvalidProblemError(f"{name} is {value!r}, must be a bool or an array")
+    return value
 
 
 def library_for(backend: str | None) -> Library:

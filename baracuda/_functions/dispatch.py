@@ -6,7 +6,7 @@ Of its kind means: dtypes, shapes, strides and devices of the arrays, and the nu
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,18 @@ from baracuda._functions.arrays import (
     SCALARS,
     Kind,
     allocated,
+    fitting,
     kind_of,
     known,
     library_for,
     result_kind,
     uses_allocator,
 )
+from baracuda._functions.launch import launcher
 from baracuda._functions.layouts import Layout, parameters, solve
 from baracuda._functions.spec import Argument, Spec
 from baracuda._lib import Library, symbol_name
 from baracuda._optable import Op
-from baracuda._scalars import as_integer
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.operands import Operand, check_overlaps, check_view, effective_strides, identical
@@ -56,7 +57,7 @@ class Prepared:
     copies: list[int]  # positions of arrays that C wants in row-major order
     clears: bool  # whether results are cleared first, to be added to
     slots: list[int]  # of each C pointer, its position among arrays, results, and None
-    is_plain: bool  # no scalars, no workspace, no stream: `tail` has C's last three arguments, too
+    is_plain: bool  # nothing but addresses is left for a launch
     workspace: int
 
 
@@ -65,35 +66,31 @@ class Function:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
+        self.launchers: dict[Any, Callable[..., Any]] = {}  # by all that calls without `out` depend on
         self._prepared: dict[Any, Prepared] = {}
         self._single = len(spec.outputs) == 1
 
-    def __call__(self, arrays: tuple[Any, ...], numbers: tuple[Any, ...], out: Any, needs: Any = None) -> Any:
-        """The results. `numbers` are the values of spec.numbers, `out` and `needs` what the caller gave for them."""
+    def call(self, key: Any, arrays: tuple[Any, ...], numbers: tuple[Any, ...], out: Any, needs: Any = None) -> Any:
+        """The results where no launcher is known for `key`, or none can be: None has a number that is new each time.
+
+        `numbers` are the values of spec.numbers, `out` and `needs` what the caller gave for them.
+        """
         given = arrays if out is None else (*arrays, *self._outs(out))
         try:
-            key = (*[KEYS[type(array)](array) for array in given], out is None)
-            if numbers or needs is not None:
-                key = (*key, needs, *[_canonical(number) for number in numbers])
-            call = self._prepared.get(key)
+            whole = (*[KEYS[type(array)](array) for array in given], out is None, needs, *map(canonical, numbers))
+            call = self._prepared.get(whole)
         except (KeyError, TypeError):  # a type that is new; a number that cannot be hashed
             return self._unusual(arrays, numbers, out, needs)
         if call is None:
             call = self._prepare(given, numbers, out is not None, needs, None)
-            if len(self._prepared) >= _MOST:
-                self._prepared.clear()
-            self._prepared[key] = call
-        if call.is_plain:
-            if out is None:
-                empty, like = call.kind.empty, given[call.like]
-                made = [result and empty(*result, like) for result in call.results]
-                given = (*given, *made, None)
-            else:
-                made, given = out, (*given, None)
-            pointers = [POINTERS[type(given[slot])](given[slot]) for slot in call.slots]
-            if status := call.function(*call.head, *pointers, *call.tail):
-                call.library.check(call.symbol, status)
-            return made if out is not None else made[0] if self._single else tuple(made)
+            _keep(self._prepared, whole, call)
+        if call.is_plain and out is None:
+            kinds = [kind_of(array) if array is not None else None for array in arrays]
+            names = [argument.name for argument in self.spec.arrays]
+            launch = launcher(call, kinds, names, lambda *arrays: self._launch(call, arrays, None))
+            _keep(self.launchers, key, launch)
+            with naming(self.spec.name):
+                return launch(*arrays)
         return self._launch(call, given, out)
 
     def _launch(self, call: Prepared, given: Sequence[Any], out: Any) -> Any:
@@ -102,7 +99,7 @@ class Function:
         names = [argument.name for argument in self.spec.arrays]
         with naming(self.spec.name), kind.guard(like):
             for position, dtype in call.scalars:
-                given[position] = kind.scalar(_fitting(names[position], given[position], dtype), dtype, like)
+                given[position] = kind.scalar(fitting(names[position], dtype, given[position]), dtype, like)
             for position in call.copies:
                 given[position] = result_kind(given[position]).contiguous(given[position])
             made = [] if out is not None else [result and kind.empty(*result, like) for result in call.results]
@@ -149,7 +146,6 @@ class Function:
             kind = NUMPY if first is None else result_kind(first)
         given = (*views, *targets)
         call = self._prepare(given, numbers, out is not None, needs, kind)
-        call.is_plain, call.tail = False, call.tail[:-3] if call.is_plain else call.tail
         return self._launch(call, given, out)
 
     # --- the first call of its kind ---------------------------------------------------------------------------------
@@ -159,6 +155,12 @@ class Function:
     ) -> Prepared:
         with naming(self.spec.name):
             return _Preparation(self.spec, given, numbers, has_out, needs, kind).prepared()
+
+
+def _keep(store: dict[Any, Any], key: Any, value: Any) -> None:
+    if len(store) >= _MOST:
+        store.clear()
+    store[key] = value
 
 
 class _Problem:
@@ -210,7 +212,7 @@ class _Preparation:
         ]
         for k, dtype in self.scalars:
             name = spec.arrays[k].name
-            _fitting(name, self.numerals[name], dtype)
+            fitting(name, dtype, self.numerals[name])
             self.views[name] = TensorRef(EMPTY_ADDRESS, (), dtype, device=self.library.backend)
 
     def prepared(self) -> Prepared:
@@ -407,10 +409,11 @@ class _Preparation:
         if op.row.workspace:
             problem = op.row.problem_arguments(arguments)
             call.workspace = int(self.library.function(op.name, "workspace_size")(*problem))
-        needs_more = call.workspace or call.scalars or call.copies or call.clears
-        call.is_plain = self.library.backend == "cpu" and not needs_more and bool(self.likes)
-        if call.is_plain:
-            call.tail = (*call.tail, self.library.ffi.NULL, 0, self.library.ffi.NULL)
+        needs_more = call.workspace or call.copies or call.clears
+        on_cpu = self.library.backend == "cpu"
+        call.is_plain = (
+            not needs_more and bool(self.likes) and (on_cpu or (bool(self.kind.stream_now) and not self.scalars))
+        )
         return call
 
 
@@ -431,18 +434,8 @@ def _padded(view: TensorRef, rank: int) -> TensorRef:
     )  # fmt: skip
 
 
-def _canonical(number: Any) -> Any:
+def canonical(number: Any) -> Any:
     """A number as a part of a key: -0.0 is not 0.0, and NaN is itself."""
     if type(number) is float and (not number or number != number):
         return repr(number)
     return number
-
-
-def _fitting(name: str, value: Any, dtype: ElementKind) -> Any:
-    """A Python number for an operand, which its dtype must be able to hold."""
-    bounds = dtype.integer_range
-    if bounds is not None:
-        return as_integer(name, int(value) if type(value) is bool else value, *bounds)
-    if dtype is ElementKind.BOOL and type(value) is not bool:
-        raise InvalidProblemError(f"{name} is {value!r}, must be a bool or an array")
-    return value
