@@ -7,6 +7,7 @@ looked at through a TensorRef; results are then of its array namespace, where it
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -18,8 +19,8 @@ from baracuda._ffi import ffi
 from baracuda._lib import Library, default_library, load
 from baracuda._scalars import as_integer
 from baracuda.dtypes import ElementKind
-from baracuda.errors import InvalidProblemError, UnsupportedError
-from baracuda.tensor import TensorRef, tensor
+from baracuda.errors import InvalidProblemError, UnsupportedError, naming
+from baracuda.tensor import TensorRef, contiguous_stride, tensor
 
 _VOID = ffi.typeof("void *")
 _WORDS = ffi.typeof("void **")
@@ -71,6 +72,10 @@ class Kind:
 
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
         raise NotImplementedError
+
+    def recipe(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
+        """What stands for {native} in `make`."""
+        return native
 
     def bytes(self, count: int, like: Any) -> Any:
         """Memory for a workspace, beside `like`."""
@@ -140,13 +145,12 @@ def _numpy_kind() -> Kind:
 
 class _Torch(Kind):
     address = "cast(VOID, {0}.data_ptr())"
-    make = "empty({shape}, dtype={native}, device={like}.device)"
+    make = "{native}()"
     stream_now = "kind.raw_stream({like}.get_device())"
     is_elsewhere = "kind.current_device() != {like}.get_device()"
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
-        self.allocate = torch.empty
         self.current_device = torch.cuda.current_device
         self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or self._slow_stream
         self.grad = torch.is_grad_enabled
@@ -189,6 +193,10 @@ class _Torch(Kind):
 
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
         return self.torch.empty(shape, dtype=native, device=like.device)
+
+    def recipe(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
+        options = {"dtype": native, "device": like.device}
+        return functools.partial(self.torch.empty_strided, shape, contiguous_stride(shape), **options)
 
     def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
         return self.torch.tensor(value, dtype=self.native(dtype, like), device=like.device)
@@ -290,9 +298,13 @@ class _Namespace(_Views):
             return self.namespace.asarray(result)
 
 
-def host_number(name: str, dtype: ElementKind, value: Any) -> Any:
-    """A Python number for an operand, as an array of rank 0 in host memory."""
-    return np.array(fitting(name, dtype, value), dtype.numpy_dtype)
+def host_number(function: str, name: str, dtype: ElementKind, value: Any) -> Any:
+    """A Python number for an operand of a function, as an array of rank 0 in host memory."""
+    try:
+        return np.array(fitting(name, dtype, value), dtype.numpy_dtype)
+    except InvalidProblemError:
+        with naming(function):
+            raise
 
 
 def fitting(name: str, dtype: ElementKind, value: Any) -> Any:
@@ -355,7 +367,9 @@ def known(array: Any, name: str) -> Any:
     if type(array) in KEYS or kind_of(array) is not None:
         return array
     if isinstance(array, np.generic):
-        return np.asarray(array)
+        copy = np.asarray(array)
+        copy.flags.writeable = False  # what is written to it would be lost
+        return copy
     if hasattr(array, "block_until_ready"):  # JAX computes behind the caller's back
         array.block_until_ready()
     speaks = any(hasattr(array, each) for each in ("__dlpack__", "__cuda_array_interface__", "__array_interface__"))

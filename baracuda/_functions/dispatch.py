@@ -77,20 +77,19 @@ class Function:
         """
         given = arrays if out is None else (*arrays, *self._outs(out))
         try:
-            whole = (*[KEYS[type(array)](array) for array in given], out is None, needs, *map(canonical, numbers))
+            whole = (*map(_outer_key, given), out is None, needs, *map(canonical, numbers))
             call = self._prepared.get(whole)
         except (KeyError, TypeError):  # a type that is new; a number that cannot be hashed
+            whole = call = None
+        if whole is None:
             return self._unusual(arrays, numbers, out, needs)
         if call is None:
             call = self._prepare(given, numbers, out is not None, needs, None)
             _keep(self._prepared, whole, call)
         if call.is_plain and out is None:
-            kinds = [kind_of(array) if array is not None else None for array in arrays]
-            names = [argument.name for argument in self.spec.arrays]
-            launch = launcher(call, kinds, names, lambda *arrays: self._launch(call, arrays, None))
+            launch = launcher(self.spec, call, arrays, lambda *arrays: self._launch(call, arrays, None))
             _keep(self.launchers, key, launch)
-            with naming(self.spec.name):
-                return launch(*arrays)
+            return launch(*arrays)
         return self._launch(call, given, out)
 
     def _launch(self, call: Prepared, given: Sequence[Any], out: Any) -> Any:
@@ -155,6 +154,12 @@ class Function:
     ) -> Prepared:
         with naming(self.spec.name):
             return _Preparation(self.spec, given, numbers, has_out, needs, kind).prepared()
+
+
+def _outer_key(array: Any) -> Any:
+    """What of an array a call depends on, also where it is written."""
+    key = KEYS[type(array)](array)
+    return (key, array.flags.writeable) if type(array) is np.ndarray else key
 
 
 def _keep(store: dict[Any, Any], key: Any, value: Any) -> None:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from baracuda._ffi import ffi
-from baracuda._functions.arrays import NUMPY, Kind, host_number
+from baracuda._functions.arrays import NUMPY, host_number, kind_of
 
 if TYPE_CHECKING:
     from baracuda._functions.dispatch import Prepared
+    from baracuda._functions.spec import Spec
 
 _SCOPE = {"NULL": ffi.NULL, "VOID": ffi.typeof("void *"), "WORDS": ffi.typeof("void **"), "cast": ffi.cast}
 
@@ -65,21 +66,26 @@ def _maker(pattern: Pattern) -> Callable[..., Callable[..., Any]]:
     return scope["make"]  # type: ignore[no-any-return]
 
 
-def launcher(
-    call: Prepared, kinds: Sequence[Kind | None], names: Sequence[str], elsewhere: Callable[..., Any]
-) -> Callable[..., Any]:
-    """A function of the arrays alone, of which `kinds` has those that are there. `elsewhere` serves other devices."""
+def launcher(spec: Spec, call: Prepared, arrays: Sequence[Any], elsewhere: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of arrays such as these alone. `elsewhere` serves other devices."""
     numerals = dict(call.scalars)
-    addresses = [None if k in numerals else "NULL" if kind is None else kind.address for k, kind in enumerate(kinds)]
+    addresses = [None if k in numerals else _address(array) for k, array in enumerate(arrays)]
     kind, on_cuda = call.kind, call.library.backend == "cuda"
     pattern = Pattern(
         tuple(addresses), tuple([result is not None for result in call.results]), kind.address, kind.make,
         tuple(call.slots), (len(call.head), len(call.tail)), kind.stream_now if on_cuda else "",
         kind.is_elsewhere if on_cuda else "",
     )  # fmt: skip
-    made = [result for result in call.results if result is not None]
-    numbers = [functools.partial(host_number, names[position], dtype) for position, dtype in call.scalars]
+    made = [(shape, kind.recipe(shape, native, arrays[call.like])) for shape, native in filter(None, call.results)]
+    numbers = [
+        functools.partial(host_number, spec.name, spec.arrays[position].name, dtype) for position, dtype in call.scalars
+    ]
     return _maker(pattern)(
         *call.head, *call.tail, *[shape for shape, _ in made], *[native for _, native in made], *numbers,
         call.function, call.library.check, call.symbol, kind, kind.allocate, elsewhere,
     )  # fmt: skip
+
+
+def _address(array: Any) -> str:
+    kind = None if array is None else kind_of(array)
+    return "NULL" if kind is None else kind.address

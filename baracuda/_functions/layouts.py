@@ -51,7 +51,7 @@ def _pointwise(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     except ValueError:
         named = ", ".join(f"{name} {extents}" for name, extents in shapes.items())
         raise InvalidProblemError(f"shapes do not broadcast: {named}") from None
-    pointers = [argument.pointer for argument in (*spec.arrays, *spec.outputs) if argument.pointer]
+    pointers = [param.name for param in spec.row.params if param.is_pointer]
     own = {out.pointer: spec.names.get(out.pointer[1:], out.pointer[1:]) for out in spec.outputs}
     results = {
         pointer: shapes.get(name, shape) if len(own) > 1 or name in shapes else shape for pointer, name in own.items()
