@@ -1,6 +1,6 @@
 """Functions on arrays of other kinds than NumPy's: results are of the kind of the first array.
 
-PyTorch and JAX are tried where they can be imported. Stand-ins speak DLPack and the array interfaces as they do, so that
+PyTorch and JAX are tried where they can be imported. Stand-ins speak DLPack and the array interfaces as they do, and so
 what depends on no framework is tried everywhere.
 """
 
@@ -80,7 +80,7 @@ LIBRARIES = list(libraries())
 
 
 def each():
-    return pytest.mark.parametrize(("make", "result"), [l[1:] for l in LIBRARIES], ids=[l[0] for l in LIBRARIES])
+    return pytest.mark.parametrize(("make", "result"), [about[1:] for about in LIBRARIES], ids=[name for name, *_ in LIBRARIES])
 
 
 @pytest.fixture(autouse=True)

@@ -277,8 +277,8 @@ class _Views(Kind):
 
 
 class _Namespace(_Views):
-    """Arrays of a library that follows the array API standard, JAX's among them. They may be immutable: results are made
-    in host memory, which the library then takes over.
+    """Arrays of a library that follows the array API standard, JAX's among them. They may be immutable: results are
+    made in host memory, which the library then takes over.
     """
 
     def __init__(self, namespace: Any) -> None:

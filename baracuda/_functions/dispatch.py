@@ -348,9 +348,9 @@ class _Preparation:
         """Results share no memory with what is read, unless the op allows them to be it."""
         operands, views = [], {}
         inputs = [a for a in self.spec.arrays if a.pointer and a.name not in self.numerals]
-        for argument, view, output in [
-            *[(a, self.views[a.name], False) for a in inputs], *[(o, t, True) for o, t in zip(self.spec.outputs, targets)],
-        ]:  # fmt: skip
+        read = [(argument, self.views[argument.name], False) for argument in inputs]
+        written = [(output, target, True) for output, target in zip(self.spec.outputs, targets)]
+        for argument, view, output in [*read, *written]:
             label = argument.name if not output or len(targets) > 1 else "out"
             may_be = tuple([self.spec.names[p] for p in form.row.in_place.get(argument.pointer, ())
                             if p in self.spec.names]) if output else ()  # fmt: skip

@@ -1,8 +1,8 @@
 """Which functions there are, and what they are called with. All of it follows from the rows of the op table.
 
-A function stands for the ops of one name and all dtypes. Its arguments are the operands that C reads, in its order, then
-the numbers that C takes and that do not follow from the shapes of the operands. RENAMED has what NumPy and PyTorch call
-otherwise, the one list of it.
+A function stands for the ops of one name and all dtypes. Its arguments are the operands that C reads, in its order,
+then the numbers that C takes and that do not follow from the shapes of the operands. RENAMED is the one list of what NumPy
+and PyTorch call otherwise.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ DEFAULTS: dict[str, Any] = {"axis": -1, "mode": "mean", "padding_idx": None}
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """name is Python's, pointer or number what C has for it; neither for an operand of which the shape alone matters."""
+    """name is Python's, pointer or number C's; an operand of which the shape alone matters has neither."""
 
     name: str
     pointer: str = ""
