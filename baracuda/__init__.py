@@ -119,20 +119,23 @@ _LAZY["set_allocator"] = "_functions.arrays"
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_") or name in ("functions", "specs"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _LAZY.get(name, "functions")
-    try:
-        value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    except AttributeError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    module = _LAZY.get(name)
+    if module is None:
+        if name.startswith("_") or name not in _functions_of_arrays():
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = "functions"
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     return value
 
 
 def __dir__() -> list[str]:
-    from baracuda import functions
+    return sorted({*globals(), *_LAZY, *_functions_of_arrays()})
 
-    return sorted(set(globals()) | set(_LAZY) | set(dir(functions)))
+
+def _functions_of_arrays() -> Any:
+    from baracuda._functions.spec import specs
+
+    return specs()
 
 
 __all__ = [

@@ -95,16 +95,20 @@ def _annotation(spec: Spec, number: str) -> str:
     return "int" if found is None or found.dtype in ("i32", "i64") else "float"
 
 
-def documentation(spec: Spec) -> str:
-    """The formula, arguments, dtypes, guarantee and errors, from the row."""
-    row = spec.row
-    formula = row.functions.get(spec.function, "")
+def summary(spec: Spec) -> str:
+    """What a function computes, in a line or so."""
+    formula = spec.row.functions.get(spec.function, "")
     for number in spec.numbers:
         formula = re.sub(rf"\b{number.number}\b", number.name, formula)
-    lines = [formula if formula else row.doc.split(". ")[0].rstrip(".") + ".", ""]
-    for text in filter(None, [row.doc if formula or "." in row.doc[:-1] else "", *_notes(spec)]):
-        lines += [*textwrap.wrap(text, 96), ""]
-    return "\n".join(lines).rstrip() + "\n"
+    return formula or spec.row.doc.partition(". ")[0].rstrip(".") + "."
+
+
+def documentation(spec: Spec) -> str:
+    """The formula, arguments, dtypes, guarantee and errors, from the row."""
+    text = spec.row.doc.replace("{F}", spec.function)
+    more = text if spec.row.functions else text.partition(". ")[2]
+    paragraphs = [summary(spec), *["\n".join(textwrap.wrap(each, 96)) for each in (more, *_notes(spec)) if each]]
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _notes(spec: Spec) -> list[str]:

@@ -80,7 +80,9 @@ LIBRARIES = list(libraries())
 
 
 def each():
-    return pytest.mark.parametrize(("make", "result"), [about[1:] for about in LIBRARIES], ids=[name for name, *_ in LIBRARIES])
+    return pytest.mark.parametrize(
+        ("make", "result"), [about[1:] for about in LIBRARIES], ids=[name for name, *_ in LIBRARIES]
+    )
 
 
 @pytest.fixture(autouse=True)

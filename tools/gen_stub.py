@@ -11,7 +11,7 @@ import sys
 import textwrap
 
 from baracuda._functions.spec import specs
-from baracuda.functions import documentation, signature
+from baracuda.functions import signature, summary
 
 PROLOGUE = '''"""Signatures of baracuda/functions.py. Written by tools/gen_stub.py: do not edit."""
 
@@ -20,7 +20,7 @@ from typing import Any
 
 from baracuda.kinds import EmbeddingBagMode
 
-# NumPy, PyTorch, CuPy and JAX arrays, TensorRefs, whatever has DLPack, an array interface or the buffer protocol, numbers
+# Of NumPy, PyTorch, CuPy, JAX; a TensorRef; whatever has DLPack, an array interface or the buffer protocol; a number
 Array = Any
 
 '''
@@ -30,9 +30,8 @@ def stub() -> str:
     parts = [PROLOGUE]
     for spec in specs().values():
         result = "Any" if len(spec.outputs) == 1 else f"tuple[{', '.join(['Any'] * len(spec.outputs))}]"
-        text = documentation(spec).replace("\\", "\\\\")
-        body = textwrap.indent(f'"""{text}"""', "    ", lambda line: bool(line.strip()))
-        parts.append(f"def {spec.name}({signature(spec, annotated=True)}) -> {result}:\n{body}\n    ...\n\n")
+        body = textwrap.indent("\n".join(textwrap.wrap(f'"""{summary(spec)}"""', 112)), "    ")
+        parts.append(f"def {spec.name}({signature(spec, annotated=True)}) -> {result}:\n{body}\n")
     return "".join(parts)
 
 
