@@ -2,8 +2,9 @@
 // were measured on an H200 to be faster so; the registers that a kernel then takes are those of nvcc 13 for sm_90.
 //
 // kManyConstants: of f64 functions with long polynomials the elements of a vector share their constants, more of them than 32
-// registers hold; functions, gradients aside, take 40 to 56. kTwoVectors, in place of one in f64 and of three in others. kResident: as many threads as
-// a multiprocessor holds, which the latency of memory wants, in place of the 40 or 48 registers that three operands have.
+// registers hold; functions, gradients aside, take 40 to 56. kTwoVectors, in place of one in f64 and of three in others.
+// kResident: as many threads as a multiprocessor holds, which the latency of memory wants, in place of the 40 or 48 registers
+// that three operands have.
 #pragma once
 
 #include <type_traits>
