@@ -135,7 +135,9 @@ struct Gelu {
         const auto normal = NormalTail<T>::of(x);
         const ScaledExp<T> e = normal.template density<kLifted>();
         const C tail = carried_times_exp<T>(normal.tail(), e);
-        return math::fma(-tail, e.scale, math::select(x < C(0), C(-0.0), x));
+        // By the sign bit: of x < 0 ? -0 : x clang 14 makes x <= 0 ? -0 : x.
+        const bool negative = bit_cast<std::make_signed_t<bits_t<C>>>(x) < 0;
+        return math::fma(-tail, e.scale, math::select(negative, C(-0.0), x));
     }
 };
 
