@@ -17,7 +17,7 @@ CCACHE := $(shell command -v ccache 2>/dev/null)
 # Sources by a pattern: a family is a folder of native/, a part of the ground one of native/core/.
 NATIVE = $(wildcard native/*/$(1) native/core/*/$(1))
 TABLES := $(call NATIVE,*.abi)
-GENERATORS := tools/gen_abi.py tools/abi_table.py native/core/abi/prologue.h $(TABLES)
+GENERATORS := tools/gen_abi.py tools/abi_table.py tools/abi_row.py native/core/abi/prologue.h $(TABLES)
 HEADER := include/baracuda_kernels.h
 
 # A part of the library, FAMILIES="segment elementwise.lerp" and DTYPES="f32 bf16", has a directory of its own. A choice
@@ -62,7 +62,7 @@ HAS_GPU := $(wildcard /dev/nvidia0)
 WARNINGS := -Wall -Wextra $(if $(WERROR),-Werror)
 INCLUDES := -Iinclude -Inative
 CXXFLAGS ?= -O3 -g0
-CPU_FLAGS := -std=c++17 -fPIC -fopenmp -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off $(WARNINGS) -Wno-psabi $(INCLUDES)
+CPU_FLAGS := -std=c++17 -fPIC -fopenmp -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off $(WARNINGS) -Wno-psabi -Wno-pass-failed $(INCLUDES)
 comma := ,
 # Several chips make a release, which newer chips run by its PTX; a build for one chip is for that one.
 # $(call GENCODE_OF,chips)
@@ -79,9 +79,11 @@ ARCH_CHIPS = $(if $(filter %a,$(ARCH_NAME)),$(filter $(ARCH_NUMBER),$(CUDA_ARCHS
 ARCH_GENCODE = $(if $(filter %a,$(ARCH_NAME)),-gencode=arch=compute_$(ARCH_NAME)$(comma)code=sm_$(ARCH_NAME),$(call GENCODE_OF,$(ARCH_CHIPS)))
 ARCH_USED := $(foreach f,$(ARCH_CU),$(if $(call ARCH_CHIPS,$(f)),$(f)))
 ARCH_MACROS := $(sort $(foreach f,$(ARCH_USED),-DBK_HAS_SM$(call ARCH_NAME,$(f))=1))
-# -O1 is for the host's code, which launches and checks; device code is always optimised.
-CUDA_FLAGS := -std=c++17 -O1 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-Wall,-Wextra,-Wno-psabi $(if $(WERROR),--Werror=all-warnings) \
-              -Xfatbin=-compress-all --cudart=static $(INCLUDES) $(ARCH_MACROS)
+# -Os and -fno-exceptions are for the host's code, which launches and checks, a third of the library; device code is always
+# optimised. Before CUDA 12.8 nvcc compresses it in one way alone.
+COMPRESSED := $(if $(NVCC),$(if $(shell $(NVCC) --help | grep -e --compress-mode),--compress-mode=size,-Xfatbin=-compress-all))
+CUDA_FLAGS := -std=c++17 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-Os,-fno-exceptions,-Wall,-Wextra,-Wno-psabi $(if $(WERROR),--Werror=all-warnings) \
+              $(COMPRESSED) --cudart=static $(INCLUDES) $(ARCH_MACROS) $(NVCCFLAGS)
 LINK_FLAGS := -shared -Wl,-z,nodelete $(if $(SAN_LINK),,-Wl$(comma)-s) -Wl,-soname,$(SONAME) -Wl,--version-script=native/version_script.map -Wl,--no-undefined
 
 # A JSON list in a C++ raw string: a macro of it would not survive nvcc's handling of quotes.
@@ -89,7 +91,7 @@ ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
+.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings abi stub check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
 all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
@@ -153,6 +155,9 @@ baracuda/_oplist.py: $(GENERATORS)
 baracuda/_ffi.py: $(HEADER) tools/gen_ffi.py | $(VENV_USABLE)
 	@echo "$@"
 	$(Q)$(PY) tools/gen_ffi.py $@ && touch $@
+
+stub: bindings ## rewrite the signatures of the Python functions from the op tables
+	$(Q)$(PY) -m tools.gen_stub baracuda/functions.pyi
 
 abi: ## rewrite the public header from the op tables
 	$(PYTHON) tools/gen_abi.py header
@@ -275,11 +280,11 @@ test: ## the whole test suite, on the GPU if there is one
 bench: $(LIBRARIES) gen $(VENV_READY) ## speed against a device copy and PyTorch; BENCH_ARGS=--help
 	$(PY) -m tools.bench $(BENCH_ARGS)
 
-SANITIZE := -fsanitize=address,undefined
+SANITIZE := -fsanitize=address,undefined,float-cast-overflow
 san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitizer and UndefinedBehaviorSanitizer
 	@echo "make san: builds the CPU library with sanitizers, then runs the tests that call it: longer than make test"
 	@$(MAKE) --no-print-directory cpu BUILD=$(BUILD)/san SAN_LINK="$(SANITIZE)" \
-	    CXXFLAGS="-O1 -g $(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -DBK_ONE_ISA"
+	    CXXFLAGS="-O1 -g1 $(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -DBK_ONE_ISA"
 	$(Q)LD_PRELOAD="$(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libubsan.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 BARACUDA_LIB=$(BUILD)/san/cpu/libbaracuda_kernels.so \
 	    $(PY) -m pytest tests -m "not unsanitized" $(TEST_ARGS)

@@ -11,6 +11,7 @@
 #include "core/math/math.h"
 #include "core/types/dtype.h"
 #include "elementwise/approximation.h"
+#include "elementwise/tune.h"
 
 namespace bk::op {
 
@@ -129,7 +130,6 @@ BK_HD compute_t<T> gelu_slope(compute_t<T> x, const NormalTail<T>& normal, const
 
 template <class T>
 struct Gelu {
-    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const auto normal = NormalTail<T>::of(x);
@@ -141,7 +141,6 @@ struct Gelu {
 
 template <class T>
 struct GeluBackward {
-    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const auto normal = NormalTail<T>::of(x);

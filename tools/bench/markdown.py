@@ -1,8 +1,11 @@
-"""Results as the README has them: python -m tools.bench.markdown RESULT... [--into README.md]
+"""Results as tables: python -m tools.bench.markdown RESULT... [--write]
 
-The elementwise family, with its hundreds of problems, by dtype, and its problems that are far from a copy one by one;
-the other families one by one; results of the CPU library by their ratio to the peer alone. With --into, what stands
-between the two marks of that file is replaced.
+In full: the elementwise family, with its hundreds of problems, by dtype, and its problems that are far from a copy one
+by one; the other families one by one; results of the CPU library by their ratio to the peer alone. In short, as the
+project's README has it: the elementwise family by dtype, the others by op.
+
+With --write the full tables go to tools/bench/results/README.md and the short ones between the two marks of README.md;
+without it both are printed.
 """
 
 from __future__ import annotations
@@ -24,26 +27,51 @@ FLOATS = ("f32", "f16", "bf16", "f64")
 SMALL = 1 << 20  # bytes; a launch takes longer than they do
 NEAR, FAR = 0.95, 0.9  # of copy
 BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FULL = ROOT / "tools" / "bench" / "results" / "README.md"
+HEAD = """# Measured
+
+Written by `python -m tools.bench.markdown RESULT... --write` from the JSON files of `make bench` beside it. Times are
+medians. "Of copy": the fewest bytes that the problem moves, over its time, as a fraction of a device copy's rate;
+gathers that hit the cache exceed 1. "x PyTorch": its time over ours."""
 
 
 def report(result: dict[str, Any]) -> str:
-    rows = [row for row in result["rows"] if row["of_copy"]]
-    for row in result["rows"]:
-        if not row["of_copy"]:
-            print(f"left out: {row['name']} {row['dtype']}: {row['error']}", file=sys.stderr)
+    """Every problem that is worth a line."""
+    rows = measured(result)
     if result["environment"]["backend"] == "cpu":
-        return cpu_report(result["environment"], rows)
+        return cpu_report(result["environment"], rows, behind=True)
+    elementwise = [row for row in rows if is_elementwise(row)]
+    others = [row for row in rows if not is_elementwise(row)]
+    parts = [device(result["environment"])]
+    if elementwise:
+        parts += [by_dtype(elementwise), far_from_copy(elementwise), small_ones(elementwise)]
+    if others:
+        parts.append(one_by_one(others))
+    parts.append(host(result["host"]))
+    return "\n\n".join(filter(None, parts))
+
+
+def summary(result: dict[str, Any]) -> str:
+    """What fits on a screen."""
+    rows = measured(result)
+    if result["environment"]["backend"] == "cpu":
+        return cpu_report(result["environment"], rows, behind=False)
     elementwise = [row for row in rows if is_elementwise(row)]
     others = [row for row in rows if not is_elementwise(row)]
     parts = [device(result["environment"])]
     if elementwise:
         parts.append(by_dtype(elementwise))
-        parts.append(far_from_copy(elementwise))
-        parts.append(small_ones(elementwise))
     if others:
-        parts.append(one_by_one(others))
-    parts.append(host(result["host"]))
-    return "\n\n".join(filter(None, parts))
+        parts.append(by_op(others))
+    return "\n\n".join(parts)
+
+
+def measured(result: dict[str, Any]) -> list[Row]:
+    for row in result["rows"]:
+        if not row["of_copy"]:
+            print(f"left out: {row['name']} {row['dtype']}: {row['error']}", file=sys.stderr)
+    return [row for row in result["rows"] if row["of_copy"]]
 
 
 def is_elementwise(row: Row) -> bool:
@@ -117,6 +145,23 @@ def one_by_one(rows: Sequence[Row]) -> str:
     return table(["problem", "f32: of copy", "x PyTorch", "bf16: of copy", "x PyTorch"], lines)
 
 
+def by_op(rows: Sequence[Row]) -> str:
+    """One line an op, over its problems and index types; the dtypes f32 and bf16."""
+    groups: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        groups.setdefault(row["name"].split()[0].rstrip(","), {}).setdefault(row["dtype"], []).append(row)
+    lines = []
+    for name, found in groups.items():
+        cells = []
+        for dtype in ("f32", "bf16"):
+            for key in ("of_copy", "times_peer"):
+                values = [row[key] for row in found.get(dtype, ()) if row[key]]
+                both = (min(values), max(values)) if values else (None, None)
+                cells.append(" to ".join(dict.fromkeys(filter(None, map(number, both)))))
+        lines.append([name, *cells])
+    return table(["over all problems", "f32: of copy", "x PyTorch", "bf16: of copy", "x PyTorch"], lines)
+
+
 def host(calls: Sequence[Row]) -> str:
     shares = {call["call"]: number(call["share_of_torch"]) for call in calls if call["share_of_torch"]}
     if not shares:
@@ -127,19 +172,21 @@ def host(calls: Sequence[Row]) -> str:
     )
 
 
-def cpu_report(facts: dict[str, Any], rows: Sequence[Row]) -> str:
+def cpu_report(facts: dict[str, Any], rows: Sequence[Row], *, behind: bool) -> str:
     """How many are level, 0.95 and more, and which are not."""
     rows = [row for row in rows if row["times_peer"]]
-    behind = sorted((row for row in rows if row["times_peer"] < NEAR), key=lambda row: row["times_peer"])
+    slower = sorted((row for row in rows if row["times_peer"] < NEAR), key=lambda row: row["times_peer"])
     most = max(row["times_peer"] for row in rows)
     threads = "1 thread" if facts["threads"] == 1 else f"{facts['threads']} threads"
     text = (
         f"The CPU library, {threads} of {facts['device']}, against the faster of PyTorch "
         f"{facts['torch']} and NumPy {facts['numpy']} on the same threads: level or faster (up to {most:.0f} x) on "
-        f"{len(rows) - len(behind)} of {len(rows)} problems"
+        f"{len(rows) - len(slower)} of {len(rows)} problems"
     )
-    if behind:
-        text += "; behind: " + ", ".join(f"{row['name']} {row['dtype']} {number(row['times_peer'])}" for row in behind)
+    if behind and slower:
+        text += "; behind: " + ", ".join(f"{row['name']} {row['dtype']} {number(row['times_peer'])}" for row in slower)
+    elif slower:
+        text += f", at worst {number(slower[0]['times_peer'])} x"
     return text + "."
 
 
@@ -166,13 +213,15 @@ def replace(path: pathlib.Path, text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.markdown", description=__doc__)
     parser.add_argument("results", nargs="+", type=pathlib.Path, metavar="RESULT", help="JSON files of tools.bench")
-    parser.add_argument("--into", type=pathlib.Path, metavar="FILE", help="write there instead of printing")
+    parser.add_argument("--write", action="store_true", help="into the two README files instead of printing")
     options = parser.parse_args()
-    text = wrapped("\n\n".join(report(json.loads(path.read_text())) for path in options.results))
-    if options.into:
-        replace(options.into, text)
+    results = [json.loads(path.read_text()) for path in options.results]
+    short, full = (wrapped("\n\n".join(map(form, results))) for form in (summary, report))
+    if options.write:
+        replace(ROOT / "README.md", short)
+        FULL.write_text(f"{HEAD}\n\n{full}\n")
     else:
-        print(text)
+        print(short, full, sep="\n\n")
 
 
 if __name__ == "__main__":
