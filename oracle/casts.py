@@ -6,12 +6,12 @@ Every value passes through x86's 80-bit floats (or wider ones), which hold each 
 import ml_dtypes
 import numpy as np
 
-SINGLES = ("f32", "f64", "f16", "bf16")
-EIGHTS = ("fp8e4m3", "fp8e5m2")
-FLOATS = SINGLES + EIGHTS
-INTEGERS = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+from .numerics import DIGITS, INTEGERS, LARGEST, LEAST, LIMITS
+from .numerics import FLOATS as SINGLES
+from .numerics import FP8 as EIGHTS
+
 DTYPES = (*SINGLES, *INTEGERS, "bool", *EIGHTS)
-PACKED = ("s4", "u4")
+FLOATS = SINGLES + EIGHTS
 NUMPY = {
     "f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
     "fp8e4m3": ml_dtypes.float8_e4m3fn, "fp8e5m2": ml_dtypes.float8_e5m2, "bool": np.uint8,
@@ -19,15 +19,7 @@ NUMPY = {
     "i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64,
 }  # fmt: skip
 # significant bits, least exponent of a normal number, largest finite value
-FORMATS = {
-    "f64": (53, -1022, float(np.finfo(np.float64).max)),
-    "f32": (24, -126, float(np.finfo(np.float32).max)),
-    "f16": (11, -14, 65504.0),
-    "bf16": (8, -126, (2 - 2.0**-7) * 2.0**127),
-    "fp8e4m3": (4, -6, 448.0),
-    "fp8e5m2": (3, -14, 57344.0),
-}
-RANGES = {"s4": (-8, 7), "u4": (0, 15)}
+FORMATS = {dtype: (DIGITS[dtype], LEAST[dtype] + DIGITS[dtype] - 1, LARGEST[dtype]) for dtype in DIGITS}
 EXACT = np.longdouble
 assert np.finfo(EXACT).nmant >= 63, "this machine has no float that holds every 64-bit integer"
 
@@ -117,7 +109,7 @@ def unpack(packed: np.ndarray, source: str, target: str) -> np.ndarray:
 
 def pack(bits: np.ndarray, source: str, target: str) -> np.ndarray:
     """To two elements a byte."""
-    low, high = RANGES[target]
+    low, high = LIMITS[target]
     values = exact_values(bits, source)
     if source in FLOATS:
         whole = clamped(np.rint(values), low, high)

@@ -43,7 +43,7 @@ class Entry:
             return self.torch and (lambda *operands: self.torch(torch, *operands))
         name = self.name if self.torch == TORCH else self.torch
         places = (torch, torch.nn.functional, torch.special)
-        return next(getattr(place, name) for place in places if hasattr(place, name))
+        return next((getattr(place, name) for place in places if hasattr(place, name)), None)
 
     def torch_gradient(self, torch: Any) -> Formula | None:
         """Of dy and what the gradient takes."""

@@ -33,9 +33,9 @@ def same(outcome, other):
     )
 
 
-def check_problem(library, case, op, problem, workspace):
+def check_problem(library, case, op, problem, workspace, expected):
     """In every layout, and twice in each, with other garbage in memory."""
-    expected, seen = case.reference(problem), None
+    seen = None
     for layout, offset in OFFSETS.items():
         outcomes = [
             launch(library, op, problem, workspace=workspace, offset=offset, poison=poison, workspace_offset=at)
@@ -57,9 +57,11 @@ def test_reference(library, op):
     case = CASES[row.name]
     with Tries() as tries:
         for name in case.names(slots):
+            problem = case.problems[name](Draw(slots, name))
+            expected = case.reference(problem)
             for workspace in workspaces(row):
                 with tries(f"{name}, workspace" if workspace else name):
-                    check_problem(library, case, op, case.problems[name](Draw(slots, name)), workspace)
+                    check_problem(library, case, op, problem, workspace, expected)
 
 
 def check_in_place(library, case, op, problem, output, source):

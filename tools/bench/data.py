@@ -106,7 +106,10 @@ class Data:
         if dtype in PACKED:
             return torch.randint(0, 256, (count,), dtype=torch.uint8, device=self.device)
         wide = torch.float64 if dtype == "f64" else torch.float32
-        return FILLS[fill](torch.randn(count, dtype=wide, device=self.device)).to(kind)
+        values = FILLS[fill](torch.randn(count, dtype=wide, device=self.device))
+        # unsigned integers of more than 8 bits are little more than names to torch
+        unsigned = dtype in ("u16", "u32", "u64")
+        return values.to(getattr(torch, _TORCH[f"i{dtype[1:]}"])).view(kind) if unsigned else values.to(kind)
 
     def _view(self, flat: Any, operand: Operand, dtype: str) -> Buffer:
         strides = operand.steps
@@ -130,10 +133,10 @@ class Data:
         """The values at places of the row-major order; integers as integers."""
         where = np.unravel_index(places, buffer.operand.shape)
         if buffer.torch is not None and buffer.dtype not in PACKED:
-            device = buffer.torch.device
-            picked = buffer.torch[tuple(self.torch.from_numpy(np.ascontiguousarray(w)).to(device) for w in where)]
-            picked = picked.double() if is_float(buffer.dtype) else picked
-            return picked.cpu().numpy()
+            signed = getattr(self.torch, f"int{8 * itemsize(buffer.dtype)}")  # which every device can index
+            at = [self.torch.from_numpy(np.ascontiguousarray(w)).to(self.device) for w in where]
+            bits = buffer.torch.view(signed)[tuple(at)].cpu().numpy()
+            return decode(bits.view(bits_type(buffer.dtype)), buffer.dtype)
         at = sum(w * s for w, s in zip(where, buffer.operand.steps))
         return self._host(buffer)[at]
 
