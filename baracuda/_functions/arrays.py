@@ -370,12 +370,14 @@ def known(array: Any, name: str) -> Any:
         copy = np.asarray(array)
         copy.flags.writeable = False  # what is written to it would be lost
         return copy
-    if hasattr(array, "block_until_ready"):  # JAX computes behind the caller's back
-        array.block_until_ready()
     speaks = any(hasattr(array, each) for each in ("__dlpack__", "__cuda_array_interface__", "__array_interface__"))
     if not speaks:
         with contextlib.suppress(TypeError, ValueError):
             return np.asarray(memoryview(array))
+    if hasattr(array, "block_until_ready"):  # JAX: computes behind the caller's back, and never changes an array
+        array.block_until_ready()
+        view = tensor(array, name)
+        return TensorRef(view.ptr, view.shape, view.dtype, view.strides, device=view.device, readonly=True, owner=view)
     return tensor(array, name)
 
 
