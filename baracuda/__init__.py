@@ -1,4 +1,8 @@
-"""Machine-learning kernels on raw pointers: plans over the baracuda C library, on CUDA or the CPU.
+"""Machine-learning kernels on arrays and raw pointers, over the baracuda C library, on CUDA or the CPU.
+
+    y = bk.gelu(bk.add(x, bias))  # of NumPy, PyTorch, CuPy, JAX ...: y is of the kind of x
+
+There is a function for each op (baracuda.functions). For runtimes and bindings there are plans:
 
     plan = bk.SegmentSumPlan.select(stream, bk.SegmentSumDescriptor(n, d, segments, element=bk.f32))
     plan.run(stream, bk.workspace(plan), bk.SegmentSumArgs(input=x, segment_ids=ids, output=y))

@@ -35,7 +35,7 @@ def __dir__() -> list[str]:
 def _made(spec: Spec) -> Any:
     """A Python function with the signature of the spec: finds what was prepared for such arguments, or prepares it."""
     from baracuda._functions.arrays import KEYS
-    from baracuda._functions.dispatch import Function, canonical
+    from baracuda._functions.dispatch import Function, canonical, outer_key
 
     function = Function(spec)
     arrays = [argument.name for argument in spec.arrays]
@@ -43,22 +43,28 @@ def _made(spec: Spec) -> Any:
     parts += ["needs"] if spec.is_partial else []
     numpys = ", ".join([*[f"{name}.dtype, {name}.shape, {name}.strides" for name in arrays], *parts])
     others = ", ".join([*[f"keys[type({name})]({name})" for name in arrays], *parts])
+    given = ", ".join(arrays)
     lines = [
         f"def {spec.name}({signature(spec)}):",
         "    key = None",
-        "    if out is None:",
-        "        try:",
+        "    try:",  # which fails for a type that is new, and for a number that cannot be hashed
+        "        if out is None:",
         f"            if {' is '.join([f'type({name})' for name in arrays])} is ndarray: key = ({numpys},)",
         f"            else: key = ({others},)",
         "            launch = launchers.get(key)",
-        "        except (KeyError, TypeError): launch = None",  # a type that is new; a number that cannot be hashed
-        f"        if launch is not None: return launch({', '.join(arrays)})",
-        f"    return call(key, ({', '.join(arrays)},), ({''.join(f'{n.name}, ' for n in spec.numbers)}), out"
+        f"            if launch is not None: arrays = ({given},)",
+        "        else:",
+        f"            key = ({others}, outer_key(out))",
+        "            launch = launchers.get(key)",
+        f"            if launch is not None: arrays = ({given}, out)",
+        "    except (KeyError, TypeError): launch = None",
+        "    if launch is not None: return launch(*arrays)",
+        f"    return call(key, ({given},), ({''.join(f'{n.name}, ' for n in spec.numbers)}), out"
         f"{', needs' if spec.is_partial else ''})",
     ]
     scope: dict[str, Any] = {
-        "call": function.call, "launchers": function.launchers, "keys": KEYS, "canonical": canonical,
-        "ndarray": np.ndarray, **{f"default_{n.name}": n.default for n in spec.numbers},
+        "call": function.call, "launchers": function.launchers, "keys": KEYS, "outer_key": outer_key,
+        "canonical": canonical, "ndarray": np.ndarray, **{f"default_{n.name}": n.default for n in spec.numbers},
     }  # fmt: skip
     exec(compile("\n".join(lines), f"<baracuda.{spec.name}>", "exec"), scope)
     made = scope[spec.name]

@@ -1,9 +1,12 @@
 """Functions on arrays against NumPy in float64: every one of them, on whatever shapes, strides and kinds of arrays."""
 
+import concurrent.futures
+import copy
 import inspect
 import itertools
 import math
 import pathlib
+import pickle
 import subprocess
 import sys
 
@@ -585,3 +588,20 @@ def test_the_stub_is_that_of_the_table():
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     compile((root / "baracuda/functions.pyi").read_text(), "functions.pyi", "exec")
+
+
+def test_threads(rng):
+    """Calls of all sorts at once: what one thread prepares, others use."""
+    expected = {n: np.arange(n, dtype=np.float32) + 1 for n in range(1, 60)}
+
+    def work(_):
+        return [np.array_equal(bk.add(np.arange(n, dtype=np.float32), 1), expected[n]) for n in expected]
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        assert all(itertools.chain(*pool.map(work, range(32))))
+
+
+def test_functions_pickle():
+    for name in ("gelu", "mul_backward"):
+        assert pickle.loads(pickle.dumps(getattr(bk, name))) is getattr(bk, name)
+        assert copy.deepcopy(getattr(bk, name)) is getattr(bk, name)

@@ -19,13 +19,14 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.M | re.S)
 
 
-def test_python_example(library):
-    (code,) = blocks("python")
+@pytest.mark.parametrize(("code", "printed"), zip(blocks("python"), ("", "deterministic=True"), strict=True))
+def test_python_examples(library, code, printed):
+    """Functions on arrays, then plans."""
     assert len([line for line in code.splitlines() if line]) <= 20
     environment = child_environment()
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    assert "deterministic=True" in result.stdout
+    assert printed in result.stdout
 
 
 def test_c_example(cpu_library, tmp_path):

@@ -177,7 +177,9 @@ class _Torch(Kind):
     def view(self, array: Any, name: str) -> TensorRef:
         if array.requires_grad and self.grad():
             raise InvalidProblemError(f"{name} requires grad, which functions do not record: detach it, or use no_grad")
-        if array.layout is not self.torch.strided or array.is_neg() or array.dtype not in self.kinds:
+        if array.is_neg():
+            raise UnsupportedError(f"{name} stands for the negative of what lies in memory: call resolve_neg() first")
+        if array.layout is not self.torch.strided or array.dtype not in self.kinds:
             return tensor(array, name)  # which says why it cannot be viewed
         device = "cuda" if array.device.type == "cuda" else array.device.type
         if device not in ("cpu", "cuda"):
@@ -370,12 +372,14 @@ def known(array: Any, name: str) -> Any:
         copy = np.asarray(array)
         copy.flags.writeable = False  # what is written to it would be lost
         return copy
-    if hasattr(array, "block_until_ready"):  # JAX computes behind the caller's back
-        array.block_until_ready()
     speaks = any(hasattr(array, each) for each in ("__dlpack__", "__cuda_array_interface__", "__array_interface__"))
     if not speaks:
         with contextlib.suppress(TypeError, ValueError):
             return np.asarray(memoryview(array))
+    if hasattr(array, "block_until_ready"):  # JAX: computes behind the caller's back, and never changes an array
+        array.block_until_ready()
+        view = tensor(array, name)
+        return TensorRef(view.ptr, view.shape, view.dtype, view.strides, device=view.device, readonly=True, owner=view)
     return tensor(array, name)
 
 

@@ -77,7 +77,7 @@ class Function:
         """
         given = arrays if out is None else (*arrays, *self._outs(out))
         try:
-            whole = (*map(_outer_key, given), out is None, needs, *map(canonical, numbers))
+            whole = (*map(outer_key, given), out is None, needs, *map(canonical, numbers))
             call = self._prepared.get(whole)
         except (KeyError, TypeError):  # a type that is new; a number that cannot be hashed
             whole = call = None
@@ -86,10 +86,13 @@ class Function:
         if call is None:
             call = self._prepare(given, numbers, out is not None, needs, None)
             _keep(self._prepared, whole, call)
-        if call.is_plain and out is None:
-            launch = launcher(self.spec, call, arrays, lambda *arrays: self._launch(call, arrays, None))
+        if call.is_plain and (out is None or self._single):
+            launch = launcher(
+                self.spec, call, arrays, out,
+                lambda *given: self._launch(call, given, None if out is None else given[-1]),
+            )  # fmt: skip
             _keep(self.launchers, key, launch)
-            return launch(*arrays)
+            return launch(*given)
         return self._launch(call, given, out)
 
     def _launch(self, call: Prepared, given: Sequence[Any], out: Any) -> Any:
@@ -156,7 +159,7 @@ class Function:
             return _Preparation(self.spec, given, numbers, has_out, needs, kind).prepared()
 
 
-def _outer_key(array: Any) -> Any:
+def outer_key(array: Any) -> Any:
     """What of an array a call depends on, also where it is written."""
     key = KEYS[type(array)](array)
     return (key, array.flags.writeable) if type(array) is np.ndarray else key
