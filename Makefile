@@ -91,7 +91,7 @@ ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings abi stub check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
+.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
 all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
@@ -146,7 +146,7 @@ $(CONTENTS)/.stamp: $(GENERATORS)
 
 gen: $(GEN)/.stamp $(CONTENTS)/.stamp bindings
 
-bindings: baracuda/_oplist.py baracuda/_ffi.py
+bindings: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.pyi
 	@:
 
 baracuda/_oplist.py: $(GENERATORS)
@@ -156,8 +156,8 @@ baracuda/_ffi.py: $(HEADER) tools/gen_ffi.py | $(VENV_USABLE)
 	@echo "$@"
 	$(Q)$(PY) tools/gen_ffi.py $@ && touch $@
 
-stub: bindings ## rewrite the signatures of the Python functions from the op tables
-	$(Q)$(PY) -m tools.gen_stub baracuda/functions.pyi
+baracuda/functions.pyi: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.py baracuda/_functions/spec.py tools/gen_stub.py
+	$(Q)$(PY) -m tools.gen_stub $@
 
 abi: ## rewrite the public header from the op tables
 	$(PYTHON) tools/gen_abi.py header
@@ -337,4 +337,4 @@ wheel: $(VENV_READY) ## a binary wheel in dist/, with every library built so far
 	@ls dist
 
 clean: ## everything that was built; not the environment
-	rm -rf $(BUILD) dist baracuda.egg-info baracuda/_ffi.py baracuda/_oplist.py
+	rm -rf $(BUILD) dist baracuda.egg-info baracuda/_ffi.py baracuda/_oplist.py baracuda/functions.pyi

@@ -1,9 +1,8 @@
-"""Writes the signatures of the functions on arrays for type checkers and editors: `make stub`.
+"""Writes the signatures of the functions on arrays for type checkers and editors.
 
-usage: python -m tools.gen_stub [--check] FILE
+usage: python -m tools.gen_stub FILE
 
 The functions are made from the op table when they are first named (baracuda/functions.py), where no checker sees them.
---check only says whether FILE is as it would be written.
 """
 
 import pathlib
@@ -36,10 +35,6 @@ def stub() -> str:
 
 
 if __name__ == "__main__":
-    *options, file = sys.argv[1:] or [""]
-    if not file or options not in ([], ["--check"]):
+    if len(sys.argv) != 2:
         sys.exit(__doc__)
-    target, text = pathlib.Path(file), stub()
-    if options and target.read_text() != text:
-        sys.exit(f"{target} is not what the op table says: run `make stub`")
-    target.write_text(text)
+    pathlib.Path(sys.argv[1]).write_text(stub())
