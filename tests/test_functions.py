@@ -480,6 +480,13 @@ def test_numbers_that_compare_equal_are_told_apart():
     assert math.isnan(bk.leaky_relu(x, negative_slope=math.nan)[0])
     assert math.isnan(bk.leaky_relu(x, negative_slope=math.nan)[0])
     assert bk.leaky_relu(x)[0] == np.float32(-0.01)
+    bk.leaky_relu(x, negative_slope=1.0)
+    for wrong in (None, True, math, ...):
+        with pytest.raises(bk.InvalidProblemError, match=r"negative_slope is .*, must be a real number"):
+            bk.leaky_relu(x, negative_slope=wrong)
+    bk.affine(np.int8([1]), 2)
+    with pytest.raises(bk.InvalidProblemError, match=r"scale is 2\.0, must be an integer"):
+        bk.affine(np.int8([1]), 2.0)
     with pytest.raises(bk.InvalidProblemError, match="negative_slope is '1', must be a real number"):
         bk.leaky_relu(x, negative_slope="1")
     with pytest.raises(bk.InvalidProblemError, match=r"negative_slope is \[1\]"):
