@@ -91,7 +91,7 @@ ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
+.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test examples-node bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
 all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
@@ -156,11 +156,15 @@ baracuda/_ffi.py: $(HEADER) tools/gen_ffi.py | $(VENV_USABLE)
 	@echo "$@"
 	$(Q)$(PY) tools/gen_ffi.py $@ && touch $@
 
-# The functions of C++ over the C header.
-wrappers: $(BUILD)/include/.stamp
+# What other languages call by: functions of C++, and a crate of Rust's.
+wrappers: $(BUILD)/include/.stamp $(BUILD)/rust/.stamp
 
 $(BUILD)/include/.stamp: $(GENERATORS) tools/gen_cpp.py
 	$(Q)$(PYTHON) tools/gen_cpp.py $(@D)
+	@touch $@
+
+$(BUILD)/rust/.stamp: $(HEADER) tools/gen_rust.py tools/gen_abi.py baracuda/__init__.py
+	$(Q)$(PYTHON) tools/gen_rust.py $(@D)
 	@touch $@
 
 abi: ## rewrite the public header from the op tables
@@ -281,6 +285,13 @@ test: ## the whole test suite, on the GPU if there is one
 	@$(MAKE) --no-print-directory $(PARALLEL) $(LIBRARIES) gen $(VENV_READY)
 	$(Q)$(PY) -m pytest tests $(TEST_ARGS)
 
+examples-node: $(BUILD)/node/.stamp ## what the example of Node needs, from npm; BARACUDA_EXAMPLES=all make test tries every language's
+
+$(BUILD)/node/.stamp: tests/examples/node/package.json
+	@mkdir -p $(@D) && cp $< $(@D)
+	$(Q)cd $(@D) && npm install --no-audit --no-fund --silent
+	@touch $@
+
 bench: $(LIBRARIES) gen $(VENV_READY) ## speed against a device copy and PyTorch; BENCH_ARGS=--help
 	$(PY) -m tools.bench $(BENCH_ARGS)
 
@@ -295,7 +306,7 @@ san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitiz
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
 CXX_FILES := $(foreach p,*.h *.cuh *.cu *.cpp,$(call NATIVE,$(p))) \
-             $(wildcard include/baracuda/* tests/c_abi/* tests/arch/* $(foreach d,gpu_on_threads vendor,tests/$(d)/*.c* tests/$(d)/core/*.h tests/$(d)/core/*/*.h))
+             $(wildcard include/baracuda/* tests/c_abi/* tests/examples/*/*.c* tests/arch/* $(foreach d,gpu_on_threads vendor,tests/$(d)/*.c* tests/$(d)/core/*.h tests/$(d)/core/*/*.h))
 lint: $(VENV_READY) ## ruff and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -316,15 +327,18 @@ PKG_CONFIG = printf '%s\n' 'prefix=$(abspath $(PREFIX))' 'includedir=$${prefix}/
     'Description: Machine-learning kernels behind a C ABI' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
     'Libs: -L$${libdir} $(3)-lbaracuda_kernels' > $(DEST)/lib/pkgconfig/$(1).pc
 
-# $(call INSTALL_HEADERS,directory): C's and C++'s.
-INSTALL_HEADERS = for root in include $(BUILD)/include; do (cd $$root && find . -name '*.h' -o -name '*.hpp') | while read -r file; do \
-    install -D -m 644 $$root/$$file $(1)/$$file || exit 1; done || exit 1; done
+# $(call INSTALL_TREE,from,to) installs all of a folder but a stamp.
+INSTALL_TREE = (cd $(1) && find . -type f ! -name .stamp) | while read -r file; do install -D -m 644 $(1)/$$file $(2)/$$file || exit 1; done
 
-install: cpu wrappers ## headers, libraries (or a part), licence and pkg-config files under PREFIX; BACKEND=cpu or cuda is the one that is linked
+install: cpu wrappers ## headers, libraries (or a part), licence, pkg-config and CMake files, Rust's crate under PREFIX; BACKEND=cpu or cuda is the one that is linked
 	@$(if $(filter cpu cuda,$(BACKEND)),,echo "make install: BACKEND is $(BACKEND), must be cpu or cuda" >&2; exit 1)
 	@test -f $(OUT)/$(BACKEND)/libbaracuda_kernels.so || { echo "make install: no $(BACKEND) library, 'make $(BACKEND)' builds it" >&2; exit 1; }
 	install -d $(DEST)/lib/pkgconfig $(DEST)/share/licenses/baracuda
-	@$(call INSTALL_HEADERS,$(DEST)/include)
+	@$(call INSTALL_TREE,include,$(DEST)/include)
+	@$(call INSTALL_TREE,$(BUILD)/include,$(DEST)/include)
+	@$(call INSTALL_TREE,$(BUILD)/rust,$(DEST)/share/baracuda/rust)
+	@$(call INSTALL_TREE,tools/cmake,$(DEST)/lib/cmake/baracuda)
+	sed -i 's/@VERSION@/$(VERSION)/' $(DEST)/lib/cmake/baracuda/baracudaConfigVersion.cmake
 	install -m 644 LICENSE $(DEST)/share/licenses/baracuda/
 	@$(call EACH_LIBRARY,$(MAKE) --no-print-directory install-$$backend)
 	ln -sf baracuda/$(BACKEND)/$(SONAME) $(DEST)/lib/$(SONAME)

@@ -17,7 +17,19 @@ from test_c_abi import PROGRAMS, SOURCES, compile_strictly, compiler
 
 pytestmark = pytest.mark.unsanitized("it builds libraries of its own, without sanitizers")
 
-NOT_SOURCES = (".git", ".venv", "build", "dist", "libs", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
+NOT_SOURCES = (
+    ".git",
+    ".venv",
+    "build",
+    "dist",
+    "libs",
+    "*.egg-info",
+    "__pycache__",
+    ".*_cache",
+    ".hypothesis",
+    "node_modules",
+    "target",
+)
 GENERATED = ("_ffi.py", "_oplist.py")
 
 
@@ -156,6 +168,8 @@ def test_both_libraries_and_the_licence_are_installed(tree, prefix):
         prefix / "include" / "baracuda_kernels.h", ROOT / "include" / "baracuda_kernels.h", shallow=False
     )
     version = re.search(r'__version__ = "(.*)"', (ROOT / "baracuda" / "__init__.py").read_text())[1]
+    installed = {path.name for path in (prefix / "include" / "baracuda").rglob("*.hpp")}
+    assert {"core.hpp", "kernels.hpp", "segment.hpp", "unary_backward.hpp"} <= installed
     for name in ("baracuda_kernels", "baracuda_kernels_cpu", "baracuda_kernels_cuda"):
         values, _, _ = pkg_config(prefix, name)
         assert (values["Name"], values["Version"], values["prefix"]) == (name, version, str(prefix))
@@ -178,6 +192,48 @@ def test_programs_are_built_with_the_flags(prefix, tmp_path, name):
     found = pathlib.Path(re.search(r"libbaracuda_kernels\.so\.\d+ => (\S+)", linked)[1]).resolve()
     backend = name.removeprefix("baracuda_kernels").strip("_") or "cuda"
     assert found.parent == prefix / "lib" / "baracuda" / backend
+
+
+def test_the_cmake_package(tree, prefix, tmp_path):
+    """Found below a prefix that has been moved; each program runs with the library that its target is."""
+    moved = tmp_path / "moved"
+    shutil.copytree(prefix, moved, symlinks=True)
+    cmake = shutil.which("cmake", path=f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert cmake, "cmake is not installed: tools/requirements.txt has it"
+    configure = [cmake, "-S", tree / "tests" / "cmake", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={moved}"]
+    run(configure, tmp_path)
+    run([cmake, "--build", tmp_path / "build"], tmp_path)
+    for program, backend in (("cpp", "cpu"), ("c", "cuda"), ("cuda", "cuda")):
+        assert run([tmp_path / "build" / program], tmp_path).startswith("12 14\n0 0\n19 22\n5 6\ninvalid problem: ")
+        linked = run(["ldd", tmp_path / "build" / program], tmp_path)
+        found = pathlib.Path(re.search(r"libbaracuda_kernels\.so\.\d+ => (\S+)", linked)[1]).resolve()
+        assert found.parent == moved / "lib" / "baracuda" / backend
+    shutil.rmtree(moved / "lib" / "baracuda" / "cpu")
+    missing = attempt(configure, tmp_path)
+    assert missing.returncode != 0
+    assert "baracuda's cpu library is not installed below" in missing.stdout
+    version = (moved / "lib" / "cmake" / "baracuda" / "baracudaConfigVersion.cmake").read_text()
+    own = re.search(r'set\(PACKAGE_VERSION "(\d+)\.(\d+)', version)
+    for asked, fits in (
+        (f"{own[1]}.{own[2]}", True),
+        (f"{own[1]}.{int(own[2]) + 1}", False),
+        ("99", False),
+    ):
+        script = tmp_path / "version.cmake"
+        script.write_text(
+            f'set(PACKAGE_FIND_VERSION "{asked}")\n'
+            f'include("{moved}/lib/cmake/baracuda/baracudaConfigVersion.cmake")\n'
+            'message("${PACKAGE_VERSION_COMPATIBLE}")\n'
+        )
+        assert run([cmake, "-P", script], tmp_path).strip() == str(fits).upper(), asked
+
+
+def test_rust_finds_what_is_installed(prefix):
+    """The place where the crate's build script looks."""
+    crate = prefix / "share" / "baracuda" / "rust" / "baracuda-sys"
+    assert (crate / "../../../../lib").resolve() == (prefix / "lib").resolve()
+    assert {"Cargo.toml", "build.rs", "src"} == {path.name for path in crate.iterdir()}
+    assert "../../../../lib" in (crate / "build.rs").read_text()
 
 
 def test_install_refuses_what_is_not_there(tree, prefix, tmp_path):
