@@ -319,8 +319,9 @@ format: $(VENV_READY) ## apply ruff and clang-format
 
 # Both libraries side by side; $(BACKEND) is the one that programs get by -lbaracuda_kernels alone.
 BACKEND ?= $(if $(wildcard $(OUT)/cuda/libbaracuda_kernels.so),cuda,cpu)
-# $(call EACH_LIBRARY,commands) runs them for the backends whose libraries are built, by a shell: make may not look again.
-EACH_LIBRARY = for backend in cpu cuda; do if test -f $(OUT)/$$backend/libbaracuda_kernels.so; then $(1) || exit 1; fi; done
+# $(call EACH_LIBRARY,commands) runs them for those of $(BACKENDS) whose libraries are built, by a shell: make may not look again.
+BACKENDS ?= cpu cuda
+EACH_LIBRARY = for backend in $(BACKENDS); do if test -f $(OUT)/$$backend/libbaracuda_kernels.so; then $(1) || exit 1; fi; done
 DEST := $(DESTDIR)$(abspath $(PREFIX))
 # $(call PKG_CONFIG,name,directory under lib,linker flags)
 PKG_CONFIG = printf '%s\n' 'prefix=$(abspath $(PREFIX))' 'includedir=$${prefix}/include' 'libdir=$${prefix}/lib$(2)' '' 'Name: $(1)' \
@@ -350,12 +351,22 @@ install-cpu install-cuda: install-%:
 	ln -sf $(SONAME) $(DEST)/lib/baracuda/$*/libbaracuda_kernels.so
 	$(call PKG_CONFIG,baracuda_kernels_$*,/baracuda/$*,-Wl$(comma)-rpath$(comma)$${libdir} )
 
-# Copies of every library built so far, for a wheel.
-package-libs: cpu
-	@$(call EACH_LIBRARY,install -D -m 755 $(OUT)/$$backend/libbaracuda_kernels.so $(LIBS)/$$backend/libbaracuda_kernels.so)
+# Into the package: the headers, and copies of the libraries that are built.
+package-libs: cpu wrappers
+	@$(call EACH_LIBRARY,install -D -m 755 $(OUT)/$$backend/libbaracuda_kernels.so $(PACKAGE)/libs/$$backend/libbaracuda_kernels.so)
+	@$(call INSTALL_TREE,include,$(PACKAGE)/include)
+	@$(call INSTALL_TREE,$(BUILD)/include,$(PACKAGE)/include)
 
-wheel: $(VENV_READY) ## a binary wheel in dist/, with every library built so far
-	$(PY) -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir dist
+# auditwheel tells which C library a wheel needs at least, and puts libgomp into it, under a name of its own.
+CUDA_MAJOR ?= $(if $(NVCC),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p'))
+REPAIR = PATH="$(dir $(PY)):$$PATH" $(PY) -m auditwheel repair --only-plat --wheel-dir dist $(BUILD)/wheel/$(1)-*.whl >$(BUILD)/wheel/$(1).log 2>&1 || { cat $(BUILD)/wheel/$(1).log >&2; exit 1; }
+wheel: $(VENV_READY) ## in dist/: an sdist, a wheel with the CPU library, and one with the CUDA library where it is built
+	@rm -rf $(BUILD)/wheel
+	$(Q)$(PY) -c "from setuptools import build_meta; build_meta.build_sdist('dist')" >/dev/null
+	$(Q)BACKENDS=cpu $(PY) -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir $(BUILD)/wheel
+	$(Q)$(call REPAIR,baracuda)
+	$(Q)if test -f $(OUT)/cuda/libbaracuda_kernels.so; then \
+	    $(PY) tools/cuda_wheel.py $(OUT)/cuda/libbaracuda_kernels.so --cuda $(CUDA_MAJOR) --dist $(BUILD)/wheel && $(call REPAIR,baracuda_cuda$(CUDA_MAJOR)); fi
 	@ls dist
 
 clean: ## everything that was built; not the environment

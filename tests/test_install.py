@@ -109,12 +109,45 @@ def test_the_wheel_carries_the_library(tree, tmp_path):
         names = set(archive.namelist())
         archive.extractall(tmp_path / "site")
     assert {f"baracuda/{name}" for name in (*GENERATED, "py.typed", "libs/cpu/libbaracuda_kernels.so")} <= names
+    assert {
+        f"baracuda/include/{name}" for name in ("baracuda_kernels.h", "baracuda/core.hpp", "baracuda/segment.hpp")
+    } <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "baracuda/left_over.py" not in names
     assert {name.split("/")[0] for name in names} == {"baracuda", wheel.name.split("-py3")[0] + ".dist-info"}
     output = run([sys.executable, "-c", USE], tmp_path, PYTHONPATH=str(tmp_path / "site"), BARACUDA_BACKEND="cpu")
     library = tmp_path / "site" / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
     assert output.split(" ", 1) == [str(library), "cpu [-1.0, -2.0, -3.0]\n"]
+
+
+def test_make_wheel(tree, tmp_path):
+    """The sdist and two wheels; with both installed each library is found, CUDA's in its own package."""
+    cuda = tree / "build" / "cuda" / "libbaracuda_kernels.so"
+    cuda.parent.mkdir(parents=True)
+    cuda.write_bytes((tree / "build" / "cpu" / "libbaracuda_kernels.so").read_bytes() + b"\0")
+    shutil.rmtree(tree / "dist", ignore_errors=True)
+    make(tree, "wheel", "CUDA_MAJOR=13")
+    shutil.rmtree(cuda.parent)
+    sdist, own, apart = sorted((tree / "dist").iterdir(), key=lambda path: (path.suffix == ".whl", path.name))
+    assert re.fullmatch(r"baracuda-([\d.]+)\.tar\.gz", sdist.name)
+    for wheel, name in ((own, "baracuda"), (apart, "baracuda_cuda13")):
+        assert re.fullmatch(rf"{name}-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl", wheel.name)
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(tmp_path / "site")
+            names = archive.namelist()
+            (metadata,) = (archive.read(n).decode() for n in names if n.endswith(".dist-info/METADATA"))
+        assert any(n.startswith(f"{name}.libs/libgomp") for n in names), "no dependency that is not declared"
+        assert any(n.endswith("licenses/LICENSE") for n in names)
+        assert f"Name: {name.replace('_', '-')}\n" in metadata
+    assert "Requires-Dist: baracuda==" in metadata
+    assert not (tmp_path / "site" / "baracuda" / "libs" / "cuda").exists()
+    places = {"PYTHONPATH": str(tmp_path / "site"), "BARACUDA_BACKEND": "cpu"}
+    path = tmp_path / "site" / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
+    assert run([sys.executable, "-c", USE], tmp_path, **places) == f"{path} cpu [-1.0, -2.0, -3.0]\n"
+    refused = attempt([sys.executable, "-c", "import baracuda as b; b.load(backend='cuda')"], tmp_path, **places)
+    assert "baracuda_cuda13/libbaracuda_kernels.so: is a cpu library, not cuda" in refused.stdout
+    flags = run([sys.executable, "-m", "baracuda", "cflags"], tmp_path, **places)
+    assert flags == f"-I{tmp_path / 'site' / 'baracuda' / 'include'}\n"
 
 
 @pytest.mark.parametrize("there", [(), ("make",), ("g++",)])
