@@ -136,7 +136,8 @@ def test_make_wheel(tree, tmp_path):
             archive.extractall(tmp_path / "site")
             names = archive.namelist()
             (metadata,) = (archive.read(n).decode() for n in names if n.endswith(".dist-info/METADATA"))
-        assert any(n.startswith(f"{name}.libs/libgomp") for n in names), "no dependency that is not declared"
+        # What CUDA's place holds here is a CPU library as well, and so it has the dependency.
+        assert any(n.startswith(f"{name}.libs/libgomp") for n in names)
         assert any(n.endswith("licenses/LICENSE") for n in names)
         assert f"Name: {name.replace('_', '-')}\n" in metadata
     assert "Requires-Dist: baracuda==" in metadata
