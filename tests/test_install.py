@@ -31,6 +31,7 @@ NOT_SOURCES = (
     "target",
 )
 GENERATED = ("_ffi.py", "_oplist.py")
+PACKAGES = ("baracuda", "baracuda_cuda13")
 
 
 def run(command, cwd, **changes):
@@ -98,57 +99,68 @@ print(library.path, library.backend, bk.download(y).tolist())
 """
 
 
-def test_the_wheel_carries_the_library(tree, tmp_path):
-    """It is used from a directory that has no baracuda, and not out of the sources."""
+@pytest.fixture(scope="module")
+def wheels(tree):
+    """What `make wheel` leaves in dist/, with what CUDA's place holds being a CPU library of another length."""
     setuptools("build_wheel", tree)
     (built,) = (tree / "build").glob("lib*/baracuda")
     (built / "left_over.py").write_text("")
-    wheel = setuptools("build_wheel", tree)
-    assert re.fullmatch(r"baracuda-[\d.]+-py3-none-linux_\w+\.whl", wheel.name)
-    with zipfile.ZipFile(wheel) as archive:
-        names = set(archive.namelist())
-        archive.extractall(tmp_path / "site")
-    assert {f"baracuda/{name}" for name in (*GENERATED, "py.typed", "libs/cpu/libbaracuda_kernels.so")} <= names
-    assert {
-        f"baracuda/include/{name}" for name in ("baracuda_kernels.h", "baracuda/core.hpp", "baracuda/segment.hpp")
-    } <= names
-    assert any(name.endswith("licenses/LICENSE") for name in names)
-    assert "baracuda/left_over.py" not in names
-    assert {name.split("/")[0] for name in names} == {"baracuda", wheel.name.split("-py3")[0] + ".dist-info"}
-    output = run([sys.executable, "-c", USE], tmp_path, PYTHONPATH=str(tmp_path / "site"), BARACUDA_BACKEND="cpu")
-    library = tmp_path / "site" / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
-    assert output.split(" ", 1) == [str(library), "cpu [-1.0, -2.0, -3.0]\n"]
-
-
-def test_make_wheel(tree, tmp_path):
-    """The sdist and two wheels; with both installed each library is found, CUDA's in its own package."""
     cuda = tree / "build" / "cuda" / "libbaracuda_kernels.so"
     cuda.parent.mkdir(parents=True)
     cuda.write_bytes((tree / "build" / "cpu" / "libbaracuda_kernels.so").read_bytes() + b"\0")
-    shutil.rmtree(tree / "dist", ignore_errors=True)
+    shutil.rmtree(tree / "dist")
     make(tree, "wheel", "CUDA_MAJOR=13")
     shutil.rmtree(cuda.parent)
-    sdist, own, apart = sorted((tree / "dist").iterdir(), key=lambda path: (path.suffix == ".whl", path.name))
-    assert re.fullmatch(r"baracuda-([\d.]+)\.tar\.gz", sdist.name)
-    for wheel, name in ((own, "baracuda"), (apart, "baracuda_cuda13")):
-        assert re.fullmatch(rf"{name}-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl", wheel.name)
+    return sorted((tree / "dist").iterdir(), key=lambda path: (path.suffix == ".whl", path.name))
+
+
+def test_make_wheel_writes_an_sdist_and_two_wheels(wheels):
+    patterns = (
+        r"baracuda-[\d.]+\d\.tar\.gz",
+        *(rf"{name}-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl" for name in PACKAGES),
+    )
+    assert len(wheels) == len(patterns)
+    for path, pattern in zip(wheels, patterns):
+        assert re.fullmatch(pattern, path.name)
+
+
+@pytest.fixture(scope="module")
+def site(wheels, tmp_path_factory):
+    """Both wheels, unpacked."""
+    folder = tmp_path_factory.mktemp("site")
+    for wheel in wheels[1:]:
         with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(tmp_path / "site")
-            names = archive.namelist()
-            (metadata,) = (archive.read(n).decode() for n in names if n.endswith(".dist-info/METADATA"))
-        # What CUDA's place holds here is a CPU library as well, and so it has the dependency.
-        assert any(n.startswith(f"{name}.libs/libgomp") for n in names)
-        assert any(n.endswith("licenses/LICENSE") for n in names)
-        assert f"Name: {name.replace('_', '-')}\n" in metadata
-    assert "Requires-Dist: baracuda==" in metadata
-    assert not (tmp_path / "site" / "baracuda" / "libs" / "cuda").exists()
-    places = {"PYTHONPATH": str(tmp_path / "site"), "BARACUDA_BACKEND": "cpu"}
-    path = tmp_path / "site" / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
-    assert run([sys.executable, "-c", USE], tmp_path, **places) == f"{path} cpu [-1.0, -2.0, -3.0]\n"
+            archive.extractall(folder)
+    return folder
+
+
+def test_what_the_wheels_carry(site):
+    own = ("py.typed", "libs/cpu/libbaracuda_kernels.so", "include/baracuda_kernels.h", "include/baracuda/core.hpp")
+    for name in (*GENERATED, *own, "include/baracuda/segment.hpp", "include/baracuda/segment/segment.hpp"):
+        assert (site / "baracuda" / name).is_file(), name
+    assert not (site / "baracuda" / "left_over.py").exists()
+    assert not (site / "baracuda" / "libs" / "cuda").exists()
+    places = {path.name for path in site.iterdir()}
+    infos = {name for name in places if name.endswith(".dist-info")}
+    assert places - infos == {*PACKAGES, *(f"{name}.libs" for name in PACKAGES)}
+    assert len(infos) == len(PACKAGES)
+    for info in infos:
+        assert (site / info / "licenses" / "LICENSE").is_file()
+    # Both have the dependency that no system must have, as what stands for CUDA's library here is one of the CPU.
+    assert all(list((site / f"{name}.libs").glob("libgomp-*")) for name in PACKAGES)
+    (metadata,) = (text for path in site.glob("*/METADATA") if "Name: baracuda-cuda13\n" in (text := path.read_text()))
+    assert re.search(r"^Requires-Dist: baracuda==[\d.]+$", metadata, flags=re.M)
+
+
+def test_the_wheels_are_used(site, tmp_path):
+    """From a directory that has no baracuda, and not out of the sources; each library out of its own package."""
+    places = {"PYTHONPATH": str(site), "BARACUDA_BACKEND": "cpu"}
+    library = site / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
+    assert run([sys.executable, "-c", USE], tmp_path, **places) == f"{library} cpu [-1.0, -2.0, -3.0]\n"
     refused = attempt([sys.executable, "-c", "import baracuda as b; b.load(backend='cuda')"], tmp_path, **places)
-    assert "baracuda_cuda13/libbaracuda_kernels.so: is a cpu library, not cuda" in refused.stdout
+    assert f"{site}/baracuda_cuda13/libbaracuda_kernels.so: is a cpu library, not cuda" in refused.stdout
     flags = run([sys.executable, "-m", "baracuda", "cflags"], tmp_path, **places)
-    assert flags == f"-I{tmp_path / 'site' / 'baracuda' / 'include'}\n"
+    assert flags == f"-I{site / 'baracuda' / 'include'}\n"
 
 
 @pytest.mark.parametrize("there", [(), ("make",), ("g++",)])
