@@ -95,18 +95,20 @@ private:
 
 // Where a workspace takes its memory: device memory for the CUDA library. What was enqueued on the stream may still use
 // memory that is released, so release is ordered behind it (cudaFreeAsync) or waits (cudaFree). allocate returns at least
-// `bytes` of memory, or NULL, or throws; release does not throw. `context` is handed to both.
+// `bytes` of memory, or NULL, or throws; release does not throw. `context` is handed to both. nvcc wants functions, no lambdas.
 struct allocator {
     void* (*allocate)(void* context, std::size_t bytes, stream on);
     void (*release)(void* context, void* memory, std::size_t bytes, stream on);
     void* context = nullptr;
 };
 
+namespace detail {
+inline void* allocate_on_host(void*, std::size_t bytes, stream) { return ::operator new(bytes); }
+inline void release_on_host(void*, void* memory, std::size_t, stream) { ::operator delete(memory); }
+}  // namespace detail
+
 // Host memory, for the CPU library.
-inline allocator host_allocator() noexcept {
-    return {[](void*, std::size_t bytes, stream) { return ::operator new(bytes); },
-            [](void*, void* memory, std::size_t, stream) { ::operator delete(memory); }};
-}
+inline allocator host_allocator() noexcept { return {detail::allocate_on_host, detail::release_on_host}; }
 
 // Memory that calls on one stream, one after the other, work in. It grows to what a call asks for and is released at the end.
 class workspace {
