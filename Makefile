@@ -91,7 +91,7 @@ ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
+.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test examples-node bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
 all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
@@ -144,7 +144,7 @@ $(CONTENTS)/.stamp: $(GENERATORS)
 	$(Q)$(PYTHON) tools/gen_abi.py part $(@D) --families "$(FAMILIES)" --dtypes "$(DTYPES)"
 	@touch $@
 
-gen: $(GEN)/.stamp $(CONTENTS)/.stamp bindings
+gen: $(GEN)/.stamp $(CONTENTS)/.stamp bindings wrappers
 
 bindings: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.pyi
 	@:
@@ -158,6 +158,17 @@ baracuda/_ffi.py: $(HEADER) tools/gen_ffi.py | $(VENV_USABLE)
 
 baracuda/functions.pyi: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.py baracuda/_functions/spec.py tools/gen_stub.py
 	$(Q)$(PY) -m tools.gen_stub $@
+
+# What other languages call by: functions of C++, and a crate of Rust's.
+wrappers: $(BUILD)/include/.stamp $(BUILD)/rust/.stamp
+
+$(BUILD)/include/.stamp: $(GENERATORS) tools/gen_cpp.py
+	$(Q)$(PYTHON) tools/gen_cpp.py $(@D)
+	@touch $@
+
+$(BUILD)/rust/.stamp: $(HEADER) tools/gen_rust.py tools/gen_abi.py baracuda/__init__.py
+	$(Q)$(PYTHON) tools/gen_rust.py $(@D)
+	@touch $@
 
 abi: ## rewrite the public header from the op tables
 	$(PYTHON) tools/gen_abi.py header
@@ -277,6 +288,13 @@ test: ## the whole test suite, on the GPU if there is one
 	@$(MAKE) --no-print-directory $(PARALLEL) $(LIBRARIES) gen $(VENV_READY)
 	$(Q)$(PY) -m pytest tests $(TEST_ARGS)
 
+examples-node: $(BUILD)/node/.stamp ## what the example of Node needs, from npm; BARACUDA_EXAMPLES=all make test tries every language's
+
+$(BUILD)/node/.stamp: tests/examples/node/package.json
+	@mkdir -p $(@D) && cp $< $(@D)
+	$(Q)cd $(@D) && npm install --no-audit --no-fund --silent
+	@touch $@
+
 bench: $(LIBRARIES) gen $(VENV_READY) ## speed against a device copy and PyTorch; BENCH_ARGS=--help
 	$(PY) -m tools.bench $(BENCH_ARGS)
 
@@ -291,7 +309,7 @@ san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitiz
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
 CXX_FILES := $(foreach p,*.h *.cuh *.cu *.cpp,$(call NATIVE,$(p))) \
-             $(wildcard tests/c_abi/* tests/arch/* $(foreach d,gpu_on_threads vendor,tests/$(d)/*.c* tests/$(d)/core/*.h tests/$(d)/core/*/*.h))
+             $(wildcard include/baracuda/* tests/c_abi/* tests/examples/*/*.c* tests/arch/* $(foreach d,gpu_on_threads vendor,tests/$(d)/*.c* tests/$(d)/core/*.h tests/$(d)/core/*/*.h))
 lint: $(VENV_READY) ## ruff and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -304,19 +322,27 @@ format: $(VENV_READY) ## apply ruff and clang-format
 
 # Both libraries side by side; $(BACKEND) is the one that programs get by -lbaracuda_kernels alone.
 BACKEND ?= $(if $(wildcard $(OUT)/cuda/libbaracuda_kernels.so),cuda,cpu)
-# $(call EACH_LIBRARY,commands) runs them for the backends whose libraries are built, by a shell: make may not look again.
-EACH_LIBRARY = for backend in cpu cuda; do if test -f $(OUT)/$$backend/libbaracuda_kernels.so; then $(1) || exit 1; fi; done
+# $(call EACH_LIBRARY,commands) runs them for those of $(BACKENDS) whose libraries are built, by a shell: make may not look again.
+BACKENDS ?= cpu cuda
+EACH_LIBRARY = for backend in $(BACKENDS); do if test -f $(OUT)/$$backend/libbaracuda_kernels.so; then $(1) || exit 1; fi; done
 DEST := $(DESTDIR)$(abspath $(PREFIX))
 # $(call PKG_CONFIG,name,directory under lib,linker flags)
 PKG_CONFIG = printf '%s\n' 'prefix=$(abspath $(PREFIX))' 'includedir=$${prefix}/include' 'libdir=$${prefix}/lib$(2)' '' 'Name: $(1)' \
     'Description: Machine-learning kernels behind a C ABI' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
     'Libs: -L$${libdir} $(3)-lbaracuda_kernels' > $(DEST)/lib/pkgconfig/$(1).pc
 
-install: cpu ## header, libraries (or a part), licence and pkg-config files under PREFIX; BACKEND=cpu or cuda is the one that is linked
+# $(call INSTALL_TREE,from,to) installs all of a folder but a stamp.
+INSTALL_TREE = (cd $(1) && find . -type f ! -name .stamp) | while read -r file; do install -D -m 644 $(1)/$$file $(2)/$$file || exit 1; done
+
+install: cpu wrappers ## headers, libraries (or a part), licence, pkg-config and CMake files, Rust's crate under PREFIX; BACKEND=cpu or cuda is the one that is linked
 	@$(if $(filter cpu cuda,$(BACKEND)),,echo "make install: BACKEND is $(BACKEND), must be cpu or cuda" >&2; exit 1)
 	@test -f $(OUT)/$(BACKEND)/libbaracuda_kernels.so || { echo "make install: no $(BACKEND) library, 'make $(BACKEND)' builds it" >&2; exit 1; }
-	install -d $(DEST)/include $(DEST)/lib/pkgconfig $(DEST)/share/licenses/baracuda
-	install -m 644 $(HEADER) $(DEST)/include/
+	install -d $(DEST)/lib/pkgconfig $(DEST)/share/licenses/baracuda
+	@$(call INSTALL_TREE,include,$(DEST)/include)
+	@$(call INSTALL_TREE,$(BUILD)/include,$(DEST)/include)
+	@$(call INSTALL_TREE,$(BUILD)/rust,$(DEST)/share/baracuda/rust)
+	@$(call INSTALL_TREE,tools/cmake,$(DEST)/lib/cmake/baracuda)
+	sed -i 's/@VERSION@/$(VERSION)/' $(DEST)/lib/cmake/baracuda/baracudaConfigVersion.cmake
 	install -m 644 LICENSE $(DEST)/share/licenses/baracuda/
 	@$(call EACH_LIBRARY,$(MAKE) --no-print-directory install-$$backend)
 	ln -sf baracuda/$(BACKEND)/$(SONAME) $(DEST)/lib/$(SONAME)
@@ -328,12 +354,22 @@ install-cpu install-cuda: install-%:
 	ln -sf $(SONAME) $(DEST)/lib/baracuda/$*/libbaracuda_kernels.so
 	$(call PKG_CONFIG,baracuda_kernels_$*,/baracuda/$*,-Wl$(comma)-rpath$(comma)$${libdir} )
 
-# Copies of every library built so far, for a wheel.
-package-libs: cpu
-	@$(call EACH_LIBRARY,install -D -m 755 $(OUT)/$$backend/libbaracuda_kernels.so $(LIBS)/$$backend/libbaracuda_kernels.so)
+# Into the package: the headers, and copies of the libraries that are built.
+package-libs: cpu wrappers
+	@$(call EACH_LIBRARY,install -D -m 755 $(OUT)/$$backend/libbaracuda_kernels.so $(PACKAGE)/libs/$$backend/libbaracuda_kernels.so)
+	@$(call INSTALL_TREE,include,$(PACKAGE)/include)
+	@$(call INSTALL_TREE,$(BUILD)/include,$(PACKAGE)/include)
 
-wheel: $(VENV_READY) ## a binary wheel in dist/, with every library built so far
-	$(PY) -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir dist
+# auditwheel tells which C library a wheel needs at least, and puts libgomp into it, under a name of its own.
+CUDA_MAJOR ?= $(if $(NVCC),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p'))
+REPAIR = PATH="$(dir $(PY)):$$PATH" $(PY) -m auditwheel repair --only-plat --wheel-dir dist $(BUILD)/wheel/$(1)-*.whl >$(BUILD)/wheel/$(1).log 2>&1 || { cat $(BUILD)/wheel/$(1).log >&2; exit 1; }
+wheel: $(VENV_READY) ## in dist/: an sdist, a wheel with the CPU library, and one with the CUDA library where it is built
+	@rm -rf $(BUILD)/wheel
+	$(Q)$(PY) -c "from setuptools import build_meta; build_meta.build_sdist('dist')" >/dev/null
+	$(Q)BACKENDS=cpu $(PY) -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir $(BUILD)/wheel
+	$(Q)$(call REPAIR,baracuda)
+	$(Q)if test -f $(OUT)/cuda/libbaracuda_kernels.so; then \
+	    $(PY) tools/cuda_wheel.py $(OUT)/cuda/libbaracuda_kernels.so --cuda $(CUDA_MAJOR) --dist $(BUILD)/wheel && $(call REPAIR,baracuda_cuda$(CUDA_MAJOR)); fi
 	@ls dist
 
 clean: ## everything that was built; not the environment

@@ -1,8 +1,9 @@
-"""python -m baracuda info | ops [--family FAMILY]"""
+"""python -m baracuda info | ops [--family FAMILY] | cflags"""
 
 from __future__ import annotations
 
 import argparse
+import pathlib
 import sys
 import textwrap
 
@@ -75,14 +76,25 @@ def ops(family: str | None) -> int:
     return 0
 
 
+def cflags() -> int:
+    """The compiler flags for the headers of C and C++: those in the package, or the checkout's."""
+    package = pathlib.Path(__file__).resolve().parent
+    places = [package / "include", package.parent / "include", package.parent / "build" / "include"]
+    print(" ".join(f"-I{place}" for place in (places[:1] if places[0].exists() else places[1:])))
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m baracuda", description="What this installation can do.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("info", help="the library in use, how it was built, and the CUDA devices")
     listing = commands.add_parser("ops", help="the op table: dtypes and guarantees")
     listing.add_argument("--family", help="only this family")
+    commands.add_parser("cflags", help="compiler flags that find baracuda_kernels.h and the headers of C++")
     args = parser.parse_args()
-    return info() if args.command == "info" else ops(args.family)
+    if args.command == "ops":
+        return ops(args.family)
+    return info() if args.command == "info" else cflags()
 
 
 if __name__ == "__main__":

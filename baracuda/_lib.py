@@ -1,13 +1,15 @@
 """Finds, opens and checks the C library.
 
 Order: BARACUDA_LIB (a file), BARACUDA_BACKEND (cpu or cuda), the CUDA library where a device answers, the CPU library.
-For a backend the candidates are libs/<backend>/ in this package (wheel), build/<backend>/ beside it (checkout), and the
-system loader. An explicit choice that fails raises; an automatic one falls back and says so at level INFO.
+For a backend the candidates are libs/<backend>/ in this package (wheel), for CUDA the packages that hold its library
+alone (CUDA_PACKAGES), build/<backend>/ beside this package (checkout), and the system loader. An explicit choice
+that fails raises; an automatic one falls back and says so at level INFO.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import logging
 import os
@@ -20,6 +22,7 @@ from baracuda.errors import InvalidProblemError, LibraryNotFoundError, Unsupport
 SONAME = "libbaracuda_kernels.so"
 PREFIX = "baracuda_kernels_"
 BACKENDS = ("cpu", "cuda")
+CUDA_PACKAGES = ("baracuda_cuda13", "baracuda_cuda12")
 
 _HOW_TO_BUILD = "in a checkout `make cpu gen` writes them; an installed package has them"
 
@@ -175,7 +178,14 @@ def _explicit(what: str, paths: list[str], backend: str | None, tried: list[tupl
 
 
 def _candidates(backend: str) -> list[str]:
-    return [str(_PACKAGE / "libs" / backend / SONAME), str(_PACKAGE.parent / "build" / backend / SONAME), SONAME]
+    own, built = _PACKAGE / "libs" / backend / SONAME, _PACKAGE.parent / "build" / backend / SONAME
+    return [str(own), *(_installed_apart() if backend == "cuda" else ()), str(built), SONAME]
+
+
+def _installed_apart() -> list[str]:
+    """The libraries of the packages that hold nothing else."""
+    specs = map(importlib.util.find_spec, CUDA_PACKAGES)
+    return [str(pathlib.Path(spec.origin).with_name(SONAME)) for spec in specs if spec and spec.origin]
 
 
 def _first(paths: list[str], backend: str | None, tried: list[tuple[str, str]]) -> Library | None:

@@ -33,7 +33,9 @@ def compile_strictly(command: list[str], *arguments: object) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def compile_and_run(language: str, source: pathlib.Path, library: pathlib.Path, folder: pathlib.Path) -> str:
+def compile_and_run(
+    language: str, source: pathlib.Path, library: pathlib.Path, folder: pathlib.Path, *arguments: str
+) -> str:
     """Standard output of the program, linked with the library."""
     variable, default, flags, _ = PROGRAMS[language]
     program = folder / "program"
@@ -41,7 +43,7 @@ def compile_and_run(language: str, source: pathlib.Path, library: pathlib.Path, 
     for name in ("libbaracuda_kernels.so", "libbaracuda_kernels.so.1"):
         (folder / name).symlink_to(library)
     compile_strictly(
-        compiler(variable, default), *flags, f"-I{ROOT / 'include'}", source, "-o", program, f"-L{folder}",
+        compiler(variable, default), *flags, *arguments, f"-I{ROOT / 'include'}", source, "-o", program, f"-L{folder}",
         f"-Wl,-rpath,{folder}", "-lbaracuda_kernels", "-lm", "-pthread",
     )  # fmt: skip
     result = subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=120)

@@ -17,8 +17,21 @@ from test_c_abi import PROGRAMS, SOURCES, compile_strictly, compiler
 
 pytestmark = pytest.mark.unsanitized("it builds libraries of its own, without sanitizers")
 
-NOT_SOURCES = (".git", ".venv", "build", "dist", "libs", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
+NOT_SOURCES = (
+    ".git",
+    ".venv",
+    "build",
+    "dist",
+    "libs",
+    "*.egg-info",
+    "__pycache__",
+    ".*_cache",
+    ".hypothesis",
+    "node_modules",
+    "target",
+)
 GENERATED = ("_ffi.py", "_oplist.py", "functions.pyi")
+PACKAGES = ("baracuda", "baracuda_cuda13")
 
 
 def run(command, cwd, **changes):
@@ -86,23 +99,68 @@ print(library.path, library.backend, bk.download(y).tolist())
 """
 
 
-def test_the_wheel_carries_the_library(tree, tmp_path):
-    """It is used from a directory that has no baracuda, and not out of the sources."""
+@pytest.fixture(scope="module")
+def wheels(tree):
+    """What `make wheel` leaves in dist/, with what CUDA's place holds being a CPU library of another length."""
     setuptools("build_wheel", tree)
     (built,) = (tree / "build").glob("lib*/baracuda")
     (built / "left_over.py").write_text("")
-    wheel = setuptools("build_wheel", tree)
-    assert re.fullmatch(r"baracuda-[\d.]+-py3-none-linux_\w+\.whl", wheel.name)
-    with zipfile.ZipFile(wheel) as archive:
-        names = set(archive.namelist())
-        archive.extractall(tmp_path / "site")
-    assert {f"baracuda/{name}" for name in (*GENERATED, "py.typed", "libs/cpu/libbaracuda_kernels.so")} <= names
-    assert any(name.endswith("licenses/LICENSE") for name in names)
-    assert "baracuda/left_over.py" not in names
-    assert {name.split("/")[0] for name in names} == {"baracuda", wheel.name.split("-py3")[0] + ".dist-info"}
-    output = run([sys.executable, "-c", USE], tmp_path, PYTHONPATH=str(tmp_path / "site"), BARACUDA_BACKEND="cpu")
-    library = tmp_path / "site" / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
-    assert output.split(" ", 1) == [str(library), "cpu [-1.0, -2.0, -3.0]\n"]
+    cuda = tree / "build" / "cuda" / "libbaracuda_kernels.so"
+    cuda.parent.mkdir(parents=True)
+    cuda.write_bytes((tree / "build" / "cpu" / "libbaracuda_kernels.so").read_bytes() + b"\0")
+    shutil.rmtree(tree / "dist")
+    make(tree, "wheel", "CUDA_MAJOR=13")
+    shutil.rmtree(cuda.parent)
+    return sorted((tree / "dist").iterdir(), key=lambda path: (path.suffix == ".whl", path.name))
+
+
+def test_make_wheel_writes_an_sdist_and_two_wheels(wheels):
+    patterns = (
+        r"baracuda-[\d.]+\d\.tar\.gz",
+        *(rf"{name}-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl" for name in PACKAGES),
+    )
+    assert len(wheels) == len(patterns)
+    for path, pattern in zip(wheels, patterns):
+        assert re.fullmatch(pattern, path.name)
+
+
+@pytest.fixture(scope="module")
+def site(wheels, tmp_path_factory):
+    """Both wheels, unpacked."""
+    folder = tmp_path_factory.mktemp("site")
+    for wheel in wheels[1:]:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+    return folder
+
+
+def test_what_the_wheels_carry(site):
+    own = ("py.typed", "libs/cpu/libbaracuda_kernels.so", "include/baracuda_kernels.h", "include/baracuda/core.hpp")
+    for name in (*GENERATED, *own, "include/baracuda/segment.hpp", "include/baracuda/segment/segment.hpp"):
+        assert (site / "baracuda" / name).is_file(), name
+    assert not (site / "baracuda" / "left_over.py").exists()
+    assert not (site / "baracuda" / "libs" / "cuda").exists()
+    places = {path.name for path in site.iterdir()}
+    infos = {name for name in places if name.endswith(".dist-info")}
+    assert places - infos == {*PACKAGES, *(f"{name}.libs" for name in PACKAGES)}
+    assert len(infos) == len(PACKAGES)
+    for info in infos:
+        assert (site / info / "licenses" / "LICENSE").is_file()
+    # Both have the dependency that no system must have, as what stands for CUDA's library here is one of the CPU.
+    assert all(list((site / f"{name}.libs").glob("libgomp-*")) for name in PACKAGES)
+    (metadata,) = (text for path in site.glob("*/METADATA") if "Name: baracuda-cuda13\n" in (text := path.read_text()))
+    assert re.search(r"^Requires-Dist: baracuda==[\d.]+$", metadata, flags=re.M)
+
+
+def test_the_wheels_are_used(site, tmp_path):
+    """From a directory that has no baracuda, and not out of the sources; each library out of its own package."""
+    places = {"PYTHONPATH": str(site), "BARACUDA_BACKEND": "cpu"}
+    library = site / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
+    assert run([sys.executable, "-c", USE], tmp_path, **places) == f"{library} cpu [-1.0, -2.0, -3.0]\n"
+    refused = attempt([sys.executable, "-c", "import baracuda as b; b.load(backend='cuda')"], tmp_path, **places)
+    assert f"{site}/baracuda_cuda13/libbaracuda_kernels.so: is a cpu library, not cuda" in refused.stdout
+    flags = run([sys.executable, "-m", "baracuda", "cflags"], tmp_path, **places)
+    assert flags == f"-I{site / 'baracuda' / 'include'}\n"
 
 
 @pytest.mark.parametrize("there", [(), ("make",), ("g++",)])
@@ -156,6 +214,8 @@ def test_both_libraries_and_the_licence_are_installed(tree, prefix):
         prefix / "include" / "baracuda_kernels.h", ROOT / "include" / "baracuda_kernels.h", shallow=False
     )
     version = re.search(r'__version__ = "(.*)"', (ROOT / "baracuda" / "__init__.py").read_text())[1]
+    installed = {path.name for path in (prefix / "include" / "baracuda").rglob("*.hpp")}
+    assert {"core.hpp", "kernels.hpp", "segment.hpp", "unary_backward.hpp"} <= installed
     for name in ("baracuda_kernels", "baracuda_kernels_cpu", "baracuda_kernels_cuda"):
         values, _, _ = pkg_config(prefix, name)
         assert (values["Name"], values["Version"], values["prefix"]) == (name, version, str(prefix))
@@ -178,6 +238,48 @@ def test_programs_are_built_with_the_flags(prefix, tmp_path, name):
     found = pathlib.Path(re.search(r"libbaracuda_kernels\.so\.\d+ => (\S+)", linked)[1]).resolve()
     backend = name.removeprefix("baracuda_kernels").strip("_") or "cuda"
     assert found.parent == prefix / "lib" / "baracuda" / backend
+
+
+def test_the_cmake_package(tree, prefix, tmp_path):
+    """Found below a prefix that has been moved; each program runs with the library that its target is."""
+    moved = tmp_path / "moved"
+    shutil.copytree(prefix, moved, symlinks=True)
+    cmake = shutil.which("cmake", path=f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert cmake, "cmake is not installed: tools/requirements.txt has it"
+    configure = [cmake, "-S", tree / "tests" / "cmake", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={moved}"]
+    run(configure, tmp_path)
+    run([cmake, "--build", tmp_path / "build"], tmp_path)
+    for program, backend in (("cpp", "cpu"), ("c", "cuda"), ("cuda", "cuda")):
+        assert run([tmp_path / "build" / program], tmp_path).startswith("12 14\n0 0\n19 22\n5 6\ninvalid problem: ")
+        linked = run(["ldd", tmp_path / "build" / program], tmp_path)
+        found = pathlib.Path(re.search(r"libbaracuda_kernels\.so\.\d+ => (\S+)", linked)[1]).resolve()
+        assert found.parent == moved / "lib" / "baracuda" / backend
+    shutil.rmtree(moved / "lib" / "baracuda" / "cpu")
+    missing = attempt(configure, tmp_path)
+    assert missing.returncode != 0
+    assert "baracuda's cpu library is not installed below" in missing.stdout
+    version = (moved / "lib" / "cmake" / "baracuda" / "baracudaConfigVersion.cmake").read_text()
+    own = re.search(r'set\(PACKAGE_VERSION "(\d+)\.(\d+)', version)
+    for asked, fits in (
+        (f"{own[1]}.{own[2]}", True),
+        (f"{own[1]}.{int(own[2]) + 1}", False),
+        ("99", False),
+    ):
+        script = tmp_path / "version.cmake"
+        script.write_text(
+            f'set(PACKAGE_FIND_VERSION "{asked}")\n'
+            f'include("{moved}/lib/cmake/baracuda/baracudaConfigVersion.cmake")\n'
+            'message("${PACKAGE_VERSION_COMPATIBLE}")\n'
+        )
+        assert run([cmake, "-P", script], tmp_path).strip() == str(fits).upper(), asked
+
+
+def test_rust_finds_what_is_installed(prefix):
+    """The place where the crate's build script looks."""
+    crate = prefix / "share" / "baracuda" / "rust" / "baracuda-sys"
+    assert (crate / "../../../../lib").resolve() == (prefix / "lib").resolve()
+    assert {"Cargo.toml", "build.rs", "src"} == {path.name for path in crate.iterdir()}
+    assert "../../../../lib" in (crate / "build.rs").read_text()
 
 
 def test_install_refuses_what_is_not_there(tree, prefix, tmp_path):

@@ -1,7 +1,7 @@
 """What `pip install` and `pip wheel` do beside packing files: build the libraries and the bindings, with make.
 
-A wheel holds the CPU library, and the CUDA library where `make cuda` has built one; it fits every Python 3 of its
-platform.
+A wheel holds the CPU library, and the CUDA library where `make cuda` has built one and BACKENDS=cpu in the environment
+does not leave it out; and the headers of C and C++. It fits every Python 3 of its platform.
 """
 
 import os
@@ -47,7 +47,7 @@ class BuildPackage(build_py):
             return
         package = pathlib.Path(self.build_lib).resolve() / "baracuda"
         shutil.rmtree(package, ignore_errors=True)  # of an earlier build, with what has been deleted since
-        make("package-libs", "gen", f"LIBS={package / 'libs'}")
+        make("package-libs", "gen", f"PACKAGE={package}")
         super().run()
 
 

@@ -1,0 +1,3 @@
+module segments
+
+go 1.19

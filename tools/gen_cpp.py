@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Writes the C++ functions over the C ABI from the op tables.
+
+usage: gen_cpp.py DIR
+
+DIR/baracuda/<family>/<table>.hpp has the functions of a table, DIR/baracuda/<family>.hpp those of a family and
+DIR/baracuda/kernels.hpp all; what they share, include/baracuda/core.hpp, is written by hand. An op of several dtypes is
+one overloaded function, `segment_sum{I}_{T}` is segment_sum. Its checks and the size of its workspace have no pointers
+that could tell overloads apart, and are templates of the dtypes, in the order T, U, I.
+"""
+
+import argparse
+import collections
+import pathlib
+import re
+import sys
+
+from abi_table import BITS, C_TYPES, PREFIX, SLOTS, Param, Row, TableError, read_all
+from gen_abi import comment, describe, write_if_changed
+
+NOTICE = "Written by tools/gen_cpp.py: do not edit."
+OWN_TYPES = {"bk::boolean": "bool", "bk::e4m3": "fp8e4m3", "bk::e5m2": "fp8e5m2"}
+
+
+def element(dtype: str) -> str:
+    """C++ type of the elements of a dtype."""
+    kernel = C_TYPES[dtype]
+    return OWN_TYPES.get(kernel) or (f"std::{kernel}" if kernel.endswith("_t") else kernel.removeprefix("bk::"))
+
+
+def function_name(row: Row, slots: dict[str, str]) -> str:
+    """The op's name without its dtypes."""
+    return re.sub(r"_?{[TUI]}", "", row.pattern).replace("{F}", slots.get("F", ""))
+
+
+def takes_bits(p: Param, slots: dict[str, str]) -> bool:
+    """Whether C has the bits of an element where C++ has the element."""
+    slot, _, form = p.dtype.partition(".")
+    return form == "bits" and slots[slot] in BITS
+
+
+def parameter(p: Param, slots: dict[str, str]) -> str:
+    dtype = slots[p.dtype.partition(".")[0]] if takes_bits(p, slots) else p.dtype_of(slots)
+    pointer = "" if not p.direction else "*" if p.is_output else " const*"
+    return f"{element(dtype)}{pointer} {p.name}"
+
+
+def argument(p: Param, slots: dict[str, str]) -> str:
+    if not takes_bits(p, slots):
+        return p.name
+    return p.name if slots[p.dtype.partition(".")[0]] == "bool" else f"{p.name}.bits"
+
+
+def template_parameter(p: Param) -> str:
+    """A scalar or host array as the templates of any dtype declare it."""
+    slot, _, form = p.dtype.partition(".")
+    dtype = (
+        element(slot) if slot not in SLOTS else f"typename detail::compute<{slot}>::type" if form == "compute" else slot
+    )
+    return f"{dtype}{' const*' if p.direction else ''} {p.name}"
+
+
+def template_of(row: Row) -> tuple[str, list[str]]:
+    """(`template <class T, class I>`, the slots) of what has no pointers."""
+    slots = [slot for slot in SLOTS if slot in row.slots]
+    return f"template <{', '.join(f'class {slot}' for slot in slots)}>", slots
+
+
+def declarations(row: Row, functions: list[str]) -> list[str]:
+    """The primary templates that the instances of a row specialise."""
+    template, _ = template_of(row)
+    checked = ", ".join(template_parameter(p) for p in row.check_params if not p.is_pointer)
+    sized = ", ".join(map(template_parameter, row.problem))
+    lines = []
+    for name in functions:
+        lines.append(f"{template} status {name}_can_implement({checked});")
+        if row.workspace:
+            lines.append(f"{template} std::size_t {name}_workspace_size({sized});")
+    return lines
+
+
+def instance(op: str, row: Row, slots: dict[str, str]) -> list[str]:
+    """The overload of one op, and its specialisations."""
+    name = function_name(row, slots)
+    types = ", ".join(element(slots[slot]) for slot in template_of(row)[1])
+    checked = ", ".join(parameter(p, slots) for p in row.check_params if not p.is_pointer)
+    checks = ", ".join("nullptr" if p.is_pointer else argument(p, slots) for p in row.check_params)
+    lines = [
+        f"template <> inline status {name}_can_implement<{types}>({checked}) "
+        f"{{ return static_cast<status>({PREFIX}{op}_can_implement({checks})); }}"
+    ]
+    if row.workspace:
+        problem = ", ".join(parameter(p, slots) for p in row.problem)
+        size = f"{PREFIX}{op}_workspace_size({', '.join(argument(p, slots) for p in row.problem)})"
+        lines.append(f"template <> inline std::size_t {name}_workspace_size<{types}>({problem}) {{ return {size}; }}")
+        reserve, memory = f"auto at = detail::reserve(on, [&] {{ return {size}; }}); ", "at.data, at.bytes"
+    else:
+        reserve, memory = "", "nullptr, 0"
+    params = ", ".join([*(parameter(p, slots) for p in row.params), "const launch& on = {}"])
+    arguments = ", ".join([*(argument(p, slots) for p in row.params), memory, "on.stream.handle()"])
+    lines.append(f"inline void {name}({params}) {{ {reserve}detail::check({PREFIX}{op}_run({arguments})); }}")
+    return lines
+
+
+def header(guard: str, includes: list[str], body: list[str]) -> str:
+    macro = f"BARACUDA_{guard.upper()}_HPP"
+    lines = [
+        f"// {NOTICE}",
+        f"#ifndef {macro}",
+        f"#define {macro}",
+        "",
+        *(f'#include "{name}"' for name in includes),
+        "",
+    ]
+    if body:
+        lines += ["namespace baracuda {", *body, "", "}  // namespace baracuda", ""]
+    return "\n".join([*lines, f"#endif  // {macro}", ""])
+
+
+def files(rows: list[Row]) -> dict[str, str]:
+    tables = collections.defaultdict(list)
+    for row in rows:
+        lines = tables[row.family, row.table]
+        instances = list(row.instances())
+        names = dict.fromkeys(function_name(row, slots) for _, slots in instances)
+        lines += ["", comment(describe(row)).rstrip(), *declarations(row, list(names))]
+        for op, slots in instances:
+            lines += instance(op, row, slots)
+    families = collections.defaultdict(list)
+    texts = {}
+    for (family, table), lines in tables.items():
+        texts[f"{family}/{table}.hpp"] = header(f"{family}_{table}", ["baracuda/core.hpp"], lines)
+        families[family].append(f"baracuda/{family}/{table}.hpp")
+    for family, includes in families.items():
+        texts[f"{family}.hpp"] = header(family, includes, [])
+    texts["kernels.hpp"] = header("kernels", [f"baracuda/{family}.hpp" for family in families], [])
+    return texts
+
+
+def main() -> int:
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("dir", type=pathlib.Path)
+    folder = ap.parse_args().dir / "baracuda"
+    try:
+        texts = files(read_all())
+    except TableError as error:
+        print(f"gen_cpp.py: {error}", file=sys.stderr)
+        return 1
+    for name, text in texts.items():
+        write_if_changed(folder / name, text)
+    for stale in set(folder.rglob("*.hpp")) - {folder / name for name in texts}:
+        stale.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
