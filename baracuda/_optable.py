@@ -17,11 +17,23 @@ _INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
 
 class Param(NamedTuple):
     """A C parameter; direction is "" for a scalar, "host" for an array in host memory, else in, out or inout, with a
-    "?" where the pointer may be NULL."""
+    "?" where the pointer may be NULL.
+
+    shape    extents of an array, in names of other parameters: "num_bags, embedding_dim"
+    role     "operand" for a pointer. Of the others: extent, a number of elements or rows; rank; shape; stride, the
+             strides of an operand; axis; offset, where a part of an operand lies; mode, a choice between variants;
+             parameter, a number of the function
+    of       the operand whose strides or offset it is
+    default  None where there is none, or where functions differ in it (Row.defaults)
+    """
 
     name: str
     dtype: str  # symbol spelling, or a slot: T, U, I, T.bits, T.compute
     direction: str
+    shape: str
+    role: str
+    of: str
+    default: float | int | None
 
     @property
     def is_pointer(self) -> bool:
@@ -37,12 +49,16 @@ class Row:
     family: str
     functions: Mapping[str, str]  # choices of {F}, and what each computes
     slots: Mapping[str, tuple[str, ...]]  # dtypes of {T}, {U}, {I}, in the order of the table
-    parameters: tuple[str, ...]  # as the table writes them: "i64 numel", "in T x"
+    parameters: tuple[tuple[Any, ...], ...]  # the fields of each Param
     check: tuple[str, ...]  # names of can_implement's parameters; empty: all
     reads: Mapping[str, Mapping[str, tuple[str, ...]]]  # function -> output -> inputs but the first; absent: all
     workspace: str  # what it is for; empty: none
     deterministic: str  # yes, no, or "workspace": with one only
     doc: str
+    saves: Mapping[str, str]  # function -> the forward's operand that `saved` is, x or y; empty without a `saved`
+    defaults: Mapping[str, Mapping[str, float | int]]  # function ("" without {F}) -> parameter -> its default
+    in_place: Mapping[str, tuple[str, ...]]  # output -> the inputs that it may be, of equal strides
+    accumulates: str  # the output that is added to; empty: all are overwritten
 
     @property
     def pattern(self) -> str:
@@ -52,7 +68,7 @@ class Row:
     @functools.cached_property
     def params(self) -> tuple[Param, ...]:
         """Parameters of `_run` up to the workspace, in order."""
-        return tuple(_param(text) for text in self.parameters)
+        return tuple(Param(*fields) for fields in self.parameters)
 
     def check_arguments(self, call: Sequence[Any]) -> tuple[Any, ...]:
         """Those of the arguments of `_run` that can_implement takes."""
@@ -73,11 +89,6 @@ class Op(NamedTuple):
     row: Row
     function: str  # choice of {F}, or ""
     dtypes: tuple[str, ...]  # choices of the row's slots
-
-
-def _param(text: str) -> Param:
-    *direction, dtype, name = text.split()
-    return Param(name, dtype, "".join(direction))
 
 
 def _ops(row: Row) -> list[Op]:

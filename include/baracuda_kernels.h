@@ -160,7 +160,7 @@ BARACUDA_API int32_t baracuda_kernels_affine_u64_can_implement(int64_t numel, co
 
 /*
  * affine_{T}_strided  (T: f32 f16 bf16 f64 i8 u8 i16 u16 i32 u32 i64 u64)
- * affine on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * affine on strided operands; a stride of 0 broadcasts an input. y may be x, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -226,7 +226,7 @@ BARACUDA_API int32_t baracuda_kernels_affine_inplace_u64_can_implement(int64_t n
 
 /*
  * affine_inplace_{T}_strided  (T: f32 f16 bf16 f64 i8 u8 i16 u16 i32 u32 i64 u64)
- * affine_inplace on a strided operand.
+ * affine_inplace on strided operands.
  *   host  shape: i32 [rank]
  *   host  stride_y: i64 [rank]
  *   inout y: T [shape]
@@ -412,7 +412,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_remainder_f64_can_implement(int64_t
 
 /*
  * binary_{F}_{T}_strided  (T: f32 f16 bf16 f64)
- * binary_{F} on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * binary_{F} on strided operands; a stride of 0 broadcasts an input. y may be a or b, of equal strides.
  *   add           a + b
  *   sub           a - b
  *   mul           a b
@@ -586,7 +586,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_ldexp_f64_can_implement(int64_t num
 
 /*
  * binary_ldexp_{T}_strided  (T: f32 f16 bf16 f64)
- * binary_ldexp on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * binary_ldexp on strided operands; a stride of 0 broadcasts an input. y may be a, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_a: i64 [rank]
  *   host  stride_b: i64 [rank]
@@ -922,7 +922,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_ldexp_backward_f64_can_implement(in
 
 /*
  * binary_ldexp_backward_{T}_strided  (T: f32 f16 bf16 f64)
- * binary_ldexp_backward on strided operands. A stride of 0 in stride_da sums over that axis.
+ * binary_ldexp_backward on strided operands. A gradient with a stride of 0 is summed over that axis, in f32 (f64
+ * for f64) and in a fixed order; it must not be an input.
  *   host  shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_b: i64 [rank]
@@ -1212,7 +1213,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_bitwise_right_shift_u64_can_impleme
 
 /*
  * binary_{F}_{T}_strided  (T: i8 u8 i16 u16 i32 u32 i64 u64)
- * binary_{F} on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * binary_{F} on strided operands; a stride of 0 broadcasts an input. y may be a or b, of equal strides.
  *   add                  a + b, modulo 2^width
  *   sub                  a - b, modulo 2^width
  *   mul                  a b, modulo 2^width
@@ -2008,7 +2009,8 @@ BARACUDA_API int32_t baracuda_kernels_cast_fp8e5m2_fp8e5m2_can_implement(int64_t
 
 /*
  * cast_{T}_{U}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, U: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
- * cast_{T}_{U} on strided operands; a stride of 0 broadcasts x.
+ * cast_{T}_{U} on strided operands; a stride of 0 broadcasts an input. y may be x, of equal strides and elements
+ * of one size.
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -3163,7 +3165,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_f64_can_implement(int64_t nume
 
 /*
  * binary_lerp_{T}_strided  (T: f32 f16 bf16 f64)
- * binary_lerp on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * binary_lerp on strided operands; a stride of 0 broadcasts an input. y may be a or b, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_a: i64 [rank]
  *   host  stride_b: i64 [rank]
@@ -3246,7 +3248,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_f64_can_implement(int64_
 
 /*
  * binary_lerp_param_{T}_strided  (T: f32 f16 bf16 f64)
- * binary_lerp_param on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * binary_lerp_param on strided operands; a stride of 0 broadcasts an input. y may be a or b, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_a: i64 [rank]
  *   host  stride_b: i64 [rank]
@@ -3329,7 +3331,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_logical_xor_bool_can_implement(int6
 
 /*
  * binary_{F}_{T}_strided  (T: bool)
- * binary_{F} on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * binary_{F} on strided operands; a stride of 0 broadcasts an input. y may be a or b, of equal strides.
  *   logical_and  1 where both are set
  *   logical_or   1 where one is set
  *   logical_xor  1 where exactly one is set
@@ -3477,7 +3479,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_fma_f64_can_implement(int64_t nume
 
 /*
  * ternary_{F}_{T}_strided  (T: f32 f16 bf16 f64)
- * ternary_{F} on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * ternary_{F} on strided operands; a stride of 0 broadcasts an input. y may be a, b or c, of equal strides.
  *   clamp  min(max(a, b), c): a the value, b the lower, c the upper bound; NaN if any is
  *   fma    a b + c, rounded once
  *   host  shape: i32 [rank]
@@ -3536,7 +3538,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_clamp_u64_can_implement(int64_t nu
 
 /*
  * ternary_clamp_{T}_strided  (T: i8 u8 i16 u16 i32 u32 i64 u64)
- * ternary_clamp on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * ternary_clamp on strided operands; a stride of 0 broadcasts an input. y may be a, b or c, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_a: i64 [rank]
  *   host  stride_b: i64 [rank]
@@ -3595,7 +3597,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_f64_can_implement(int64_t 
 
 /*
  * ternary_{F}_{T}_strided  (T: f32 f16 bf16 f64)
- * ternary_{F} on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * ternary_{F} on strided operands; a stride of 0 broadcasts an input. y may be a, b or c, of equal strides.
  *   addcmul  a + scale b c
  *   addcdiv  a + scale b / c
  *   host  shape: i32 [rank]
@@ -3656,7 +3658,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_param_f64_can_implement(in
 
 /*
  * ternary_{F}_param_{T}_strided  (T: f32 f16 bf16 f64)
- * ternary_{F}_param on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * ternary_{F}_param on strided operands; a stride of 0 broadcasts an input. y may be a, b or c, of equal strides.
  *   addcmul  a + scale b c
  *   addcdiv  a + scale b / c
  *   host  shape: i32 [rank]
@@ -4483,7 +4485,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_step_f64_can_implement(int64_t numel
 
 /*
  * unary_{F}_{T}_strided  (T: f32 f16 bf16 f64)
- * unary_{F} on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * unary_{F} on strided operands; a stride of 0 broadcasts an input. y may be x, of equal strides.
  *   neg               -x
  *   abs               |x|
  *   sign              1 for x > 0, -1 for x < 0, else +0; NaN gives 0
@@ -5084,10 +5086,10 @@ BARACUDA_API int32_t baracuda_kernels_unary_step_f64_strided_can_implement(int64
  *   hardtanh          dy for -1 < x < 1, else 0
  *   selu              scale (dy for x > 0, else alpha e^x dy)
  *   leaky_relu        dy for x > 0, else 0.01 dy
- *   elu               dy for x > 0, else e^x dy (alpha = 1; unary_elu_param_backward takes alpha)
  *   hardshrink        dy for |x| > 0.5, else 0
  *   softshrink        dy for |x| > 0.5, else 0
  *   step              0
+ *   elu               dy for x > 0, else e^x dy (alpha = 1; unary_elu_param_backward takes alpha)
  *   in    dy: T [numel]
  *   in    saved: T [numel]
  *   out   dx: T [numel]
@@ -5543,14 +5545,6 @@ BARACUDA_API int32_t baracuda_kernels_unary_leaky_relu_backward_bf16_run(int64_t
 BARACUDA_API int32_t baracuda_kernels_unary_leaky_relu_backward_bf16_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
 BARACUDA_API int32_t baracuda_kernels_unary_leaky_relu_backward_f64_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unary_leaky_relu_backward_f64_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f32_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f32_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f16_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f16_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_bf16_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_bf16_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f64_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f64_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
 BARACUDA_API int32_t baracuda_kernels_unary_hardshrink_backward_f32_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unary_hardshrink_backward_f32_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
 BARACUDA_API int32_t baracuda_kernels_unary_hardshrink_backward_f16_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -5575,6 +5569,14 @@ BARACUDA_API int32_t baracuda_kernels_unary_step_backward_bf16_run(int64_t numel
 BARACUDA_API int32_t baracuda_kernels_unary_step_backward_bf16_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
 BARACUDA_API int32_t baracuda_kernels_unary_step_backward_f64_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unary_step_backward_f64_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f32_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f32_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f16_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f16_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_bf16_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_bf16_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f64_run(int64_t numel, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f64_can_implement(int64_t numel, const void* dy, const void* saved, const void* dx);
 
 /*
  * unary_{F}_backward_{T}_strided  (T: f32 f16 bf16 f64)
@@ -5636,10 +5638,10 @@ BARACUDA_API int32_t baracuda_kernels_unary_step_backward_f64_can_implement(int6
  *   hardtanh          dy for -1 < x < 1, else 0
  *   selu              scale (dy for x > 0, else alpha e^x dy)
  *   leaky_relu        dy for x > 0, else 0.01 dy
- *   elu               dy for x > 0, else e^x dy (alpha = 1; unary_elu_param_backward takes alpha)
  *   hardshrink        dy for |x| > 0.5, else 0
  *   softshrink        dy for |x| > 0.5, else 0
  *   step              0
+ *   elu               dy for x > 0, else e^x dy (alpha = 1; unary_elu_param_backward takes alpha)
  *   host  shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_saved: i64 [rank]
@@ -6099,14 +6101,6 @@ BARACUDA_API int32_t baracuda_kernels_unary_leaky_relu_backward_bf16_strided_run
 BARACUDA_API int32_t baracuda_kernels_unary_leaky_relu_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
 BARACUDA_API int32_t baracuda_kernels_unary_leaky_relu_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unary_leaky_relu_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
 BARACUDA_API int32_t baracuda_kernels_unary_hardshrink_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unary_hardshrink_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
 BARACUDA_API int32_t baracuda_kernels_unary_hardshrink_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -6131,6 +6125,14 @@ BARACUDA_API int32_t baracuda_kernels_unary_step_backward_bf16_strided_run(int64
 BARACUDA_API int32_t baracuda_kernels_unary_step_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
 BARACUDA_API int32_t baracuda_kernels_unary_step_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unary_step_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_saved, const int64_t* stride_dx, const void* dy, const void* saved, const void* dx);
 
 /*
  * unary_{F}_{T}  (T: i8 u8 i16 u16 i32 u32 i64 u64)
@@ -6295,7 +6297,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_ctz_u64_can_implement(int64_t numel,
 
 /*
  * unary_{F}_{T}_strided  (T: i8 u8 i16 u16 i32 u32 i64 u64)
- * unary_{F} on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * unary_{F} on strided operands; a stride of 0 broadcasts an input. y may be x, of equal strides.
  *   neg          -x, modulo 2^width
  *   abs          |x|, modulo 2^width
  *   sign         -1, 0 or 1
@@ -6469,7 +6471,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_logical_not_bool_can_implement(int64
 
 /*
  * unary_logical_not_{T}_strided  (T: bool)
- * unary_logical_not on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * unary_logical_not on strided operands; a stride of 0 broadcasts an input. y may be x, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -6544,7 +6546,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powf_param_f64_can_implement(int64_t
 
 /*
  * unary_{F}_param_{T}_strided  (T: f32 f16 bf16 f64)
- * unary_{F}_param on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * unary_{F}_param on strided operands; a stride of 0 broadcasts an input. y may be x, of equal strides.
  *   leaky_relu  x for x > 0, else p0 x
  *   hardshrink  x for |x| > p0, else +0
  *   softshrink  x - p0 for x > p0, x + p0 for x < -p0, else +0
@@ -6784,7 +6786,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_selu_param_f64_can_implement(int64_t
 
 /*
  * unary_{F}_param_{T}_strided  (T: f32 f16 bf16 f64)
- * unary_{F}_param on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * unary_{F}_param on strided operands; a stride of 0 broadcasts an input. y may be x, of equal strides.
  *   hardtanh   min(max(x, p0), p1)
  *   softplus   x for p0 x > p1, else ln(1 + e^(p0 x)) / p0
  *   threshold  x for x > p0, else p1
@@ -6942,7 +6944,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powi_param_f64_can_implement(int64_t
 
 /*
  * unary_powi_param_{T}_strided  (T: f32 f16 bf16 f64)
- * unary_powi_param on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * unary_powi_param on strided operands; a stride of 0 broadcasts an input. y may be x, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -6978,7 +6980,8 @@ BARACUDA_API int32_t baracuda_kernels_unary_powi_param_backward_f64_can_implemen
 
 /*
  * unary_powi_param_backward_{T}_strided  (T: f32 f16 bf16 f64)
- * unary_powi_param_backward on strided operands.
+ * unary_powi_param_backward on strided operands; a stride of 0 broadcasts an input. dx may be dy or x, of equal
+ * strides.
  *   host  shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_x: i64 [rank]
@@ -7025,7 +7028,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powf_f64_can_implement(int64_t numel
 
 /*
  * unary_{F}_{T}_strided  (T: f32 f16 bf16 f64)
- * unary_{F} on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * unary_{F} on strided operands; a stride of 0 broadcasts an input. y may be x, of equal strides.
  *   elu   x for x > 0, else p0 (e^x - 1) (Clevert et al. 2015)
  *   powf  x^p0, for every base and exponent as IEEE 754 pow
  *   host  shape: i32 [rank]
@@ -7071,7 +7074,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powf_backward_f64_can_implement(int6
 
 /*
  * unary_powf_backward_{T}_strided  (T: f32 f16 bf16 f64)
- * unary_powf_backward on strided operands.
+ * unary_powf_backward on strided operands; a stride of 0 broadcasts an input. dx may be dy or x, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_x: i64 [rank]
@@ -7108,7 +7111,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_threshold_f64_can_implement(int64_t 
 
 /*
  * unary_threshold_{T}_strided  (T: f32 f16 bf16 f64)
- * unary_threshold on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * unary_threshold on strided operands; a stride of 0 broadcasts an input. y may be x, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -7144,7 +7147,8 @@ BARACUDA_API int32_t baracuda_kernels_unary_threshold_backward_f64_can_implement
 
 /*
  * unary_threshold_backward_{T}_strided  (T: f32 f16 bf16 f64)
- * unary_threshold_backward on strided operands.
+ * unary_threshold_backward on strided operands; a stride of 0 broadcasts an input. dx may be dy or x, of equal
+ * strides.
  *   host  shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_x: i64 [rank]
@@ -7181,7 +7185,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powi_f64_can_implement(int64_t numel
 
 /*
  * unary_powi_{T}_strided  (T: f32 f16 bf16 f64)
- * unary_powi on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * unary_powi on strided operands; a stride of 0 broadcasts an input. y may be x, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -7217,7 +7221,8 @@ BARACUDA_API int32_t baracuda_kernels_unary_powi_backward_f64_can_implement(int6
 
 /*
  * unary_powi_backward_{T}_strided  (T: f32 f16 bf16 f64)
- * unary_powi_backward on strided operands; x comes before dy here.
+ * unary_powi_backward on strided operands; a stride of 0 broadcasts an input. dx may be x or dy, of equal strides.
+ * Its operands are x, dy and dx, in this order.
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_dy: i64 [rank]
@@ -7256,7 +7261,8 @@ BARACUDA_API int32_t baracuda_kernels_where_f64_can_implement(int64_t numel, con
 
 /*
  * where_{T}_strided  (T: f32 f16 bf16 f64)
- * where on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * where on strided operands; a stride of 0 broadcasts an input. y may be cond, a or b, of equal strides and
+ * elements of one size.
  *   host  shape: i32 [rank]
  *   host  stride_cond: i64 [rank]
  *   host  stride_a: i64 [rank]
@@ -7311,7 +7317,8 @@ BARACUDA_API int32_t baracuda_kernels_where_u8cond_fp8e5m2_can_implement(int64_t
 
 /*
  * where_u8cond_{T}_strided  (T: i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
- * where_u8cond on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * where_u8cond on strided operands; a stride of 0 broadcasts an input. y may be cond, a or b, of equal strides and
+ * elements of one size.
  *   host  shape: i32 [rank]
  *   host  stride_cond: i64 [rank]
  *   host  stride_a: i64 [rank]
@@ -7388,7 +7395,8 @@ BARACUDA_API int32_t baracuda_kernels_where_u32cond_fp8e5m2_can_implement(int64_
 
 /*
  * where_u32cond_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
- * where_u32cond on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * where_u32cond on strided operands; a stride of 0 broadcasts an input. y may be cond, a or b, of equal strides
+ * and elements of one size.
  *   host  shape: i32 [rank]
  *   host  stride_cond: i64 [rank]
  *   host  stride_a: i64 [rank]
@@ -7473,7 +7481,8 @@ BARACUDA_API int32_t baracuda_kernels_where_i64cond_fp8e5m2_can_implement(int64_
 
 /*
  * where_i64cond_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
- * where_i64cond on strided operands; a stride of 0 broadcasts an input. y may be an input of equal strides.
+ * where_i64cond on strided operands; a stride of 0 broadcasts an input. y may be cond, a or b, of equal strides
+ * and elements of one size.
  *   host  shape: i32 [rank]
  *   host  stride_cond: i64 [rank]
  *   host  stride_a: i64 [rank]

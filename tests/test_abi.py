@@ -1,5 +1,6 @@
 """Header = op tables = symbols of the library = case table."""
 
+import dataclasses
 import importlib
 import json
 import pathlib
@@ -180,3 +181,162 @@ def test_every_line_documents_its_row(header):
             assert f" {name} {doc} " in flat, f"{row.name}: {name}"
         for p in row.pointers:
             assert f"{p.name}: {p.dtype} [{p.shape}]" in flat, f"{row.name}: {p.name}"
+
+
+# --- What a row says -------------------------------------------------------------------------------------------------
+
+TABLE = """[f_{F}_{T}]
+F =
+    one.h:
+        neg        -x => saves nothing: -dy
+        elu(p0=1)  x for x > 0, else p0 (e^x - 1) => saves y: dy for x > 0, else (y + p0) dy
+    two.h:
+        step       1 for x > 0, else 0
+T = f32 f16
+pointwise = in x, in i32 n, out y, f64 p0, T.compute scale = 2
+can_implement = numel x n y
+doc = y = f(x).
+
+[f_{F}_backward_{T}]
+gradients_of = f_{F}_{T}
+F =
+    two.h:
+        frac  dy / x
+T = f32
+pointwise = in dy, in saved, out? dx, f64 p0
+sums = yes
+doc = dx = f'(x) dy.
+
+[g_{T}]
+T = f32
+functor = G<{T}>
+include = family/table.h
+pointwise = in a, in b, out y
+strided = in b, in a, out y
+doc = y = g(a, b).
+
+[h_{T}]
+T = f32
+template = H<{T}>
+include = family/h.h
+params =
+    i64 numel
+    axis i32 dim
+    in T x[numel]
+    inout T y[numel]
+    offset i64 x_half_offset
+    parameter i64 p0
+doc = y = h(x)
+"""
+
+
+@pytest.fixture
+def read_text(tmp_path):
+    """The rows of a table of this text, by name."""
+    abi_table = importlib.import_module("abi_table")
+
+    def read(text):
+        (tmp_path / "family").mkdir(exist_ok=True)
+        table = tmp_path / "family" / "table.abi"
+        table.write_text(text)
+        return {row.name: row for row in abi_table.read_table(table)}
+
+    return read
+
+
+def test_both_forms_follow_from_one_line(read_text):
+    rows = read_text(TABLE)
+    assert [name for name in rows if "_strided" in name] == [
+        "f_{F}_{T}_strided",
+        "f_{F}_backward_{T}_strided",
+        "g_{T}_strided",
+    ]
+    flat, strided = rows["f_{F}_{T}"], rows["f_{F}_{T}_strided"]
+    slots = {"F": "neg", "T": "f16"}
+    assert [p.prototype(slots) for p in flat.params] == [
+        "int64_t numel", "const void* x", "const void* n", "void* y", "double p0", "float scale",
+    ]  # fmt: skip
+    assert [p.prototype(slots) for p in strided.params] == [
+        "int64_t numel", "int32_t rank", "const int32_t* shape", "const int64_t* stride_x", "const int64_t* stride_n",
+        "const int64_t* stride_y", "const void* x", "const void* n", "void* y", "double p0", "float scale",
+    ]  # fmt: skip
+    assert [p.name for p in flat.check_params] == ["numel", "x", "n", "y"] and strided.check_params == strided.params
+    assert flat.class_of(slots) == strided.class_of(slots) == "bk::op::Neg<bk::f16>"
+    assert flat.unit_of(slots) == "family.table.one"
+    roles = {p.name: (p.role, p.of) for p in strided.params if p.role != "operand"}
+    assert roles == {
+        "numel": ("extent", ""), "rank": ("rank", ""), "shape": ("shape", ""), "stride_x": ("stride", "x"),
+        "stride_n": ("stride", "n"), "stride_y": ("stride", "y"), "p0": ("parameter", ""), "scale": ("parameter", ""),
+    }  # fmt: skip
+    assert flat.defaults == {"neg": {"scale": 2}, "elu": {"p0": 1.0, "scale": 2}, "step": {"scale": 2}}
+    assert strided.in_place == {"y": ("x",)}
+    assert strided.doc == "f_{F} on strided operands; a stride of 0 broadcasts an input. y may be x, of equal strides."
+
+
+def test_gradients_follow_from_the_functions(read_text):
+    rows = read_text(TABLE)
+    flat, strided = rows["f_{F}_backward_{T}"], rows["f_{F}_backward_{T}_strided"]
+    assert flat.functions == {
+        "neg": "-dy", "elu": "dy for x > 0, else (y + p0) dy, saved = y", "frac": "dy / x",
+    }  # fmt: skip
+    assert flat.saves == {"neg": "x", "elu": "y", "frac": "x"} and flat.reads == {"neg": {"dx": ()}}
+    assert flat.class_of({"F": "neg", "T": "f32"}) == "bk::op::NegBackward<float>"
+    assert not flat.workspace and strided.workspace and strided.sums and "is summed over that axis" in strided.doc
+
+
+def test_other_rows(read_text):
+    rows = read_text(TABLE)
+    assert [p.name for p in rows["g_{T}_strided"].pointers] == ["b", "a", "y"]
+    assert rows["g_{T}_strided"].inputs == rows["g_{T}"].inputs == ("a", "b")
+    assert rows["g_{T}_strided"].doc.endswith("Its operands are b, a and y, in this order.")
+    assert rows["g_{T}"].unit_of({"T": "f32"}) == "family.table"
+    row = rows["h_{T}"]
+    assert {p.name: (p.role, p.of) for p in row.problem} == {
+        "numel": ("extent", ""), "dim": ("axis", ""), "x_half_offset": ("offset", "x"), "p0": ("parameter", ""),
+    }  # fmt: skip
+    assert row.in_place == {"y": ("x",)} and row.accumulates == "" and row.deterministic == "yes"
+    row = read_text(TABLE + "accumulates = y\nin_place = no\n")["h_{T}"]
+    assert row.in_place == {"y": ()} and row.is_apart and row.accumulates == "y"
+
+
+@pytest.mark.parametrize(("old", "new", "complaint"), [
+    ("axis i32 dim", "i32 dim", r"\[h_{T}\]: parameter dim: its role, one of extent .* must stand before it"),
+    ("offset i64 x_half", "offset i64 z_half", "parameter z_half_offset: its name begins with that of no operand"),
+    ("axis i32 dim", "host i64 stride_z[numel]", "parameter stride_z: there is no operand 'z'"),
+    ("elu(p0=1)", "elu(p1=1)", "function 'elu': 'p1' is no parameter of the row"),
+    ("elu(p0=1)", "elu(p0=a)", "default 'a' is no number"),
+    ("-x => saves nothing: -dy", "", "function 'neg' has no description"),
+    ("-x => saves nothing: -dy", "-x =>", "function 'neg' has no description"),
+    ("saves nothing: -dy\n", "-dy\n  neg x\n", "function 'neg' stands here twice"),
+    ("in saved", "in x", "function 'elu' saves y, but there is no operand `saved`"),
+    ("    one.h:\n", "", "function 'neg' stands below no header, and there is no `include`"),
+    ("in T x[numel]", "in T x[numel] = 1", "an array has no default"),
+    ("gradients_of = f_{F}", "gradients_of = g_{F}", "gradients_of: there is no row 'g_{F}_{T}' that has functions"),
+    ("gradients_of = f_{F}", "gradients_of = g.abi f_{F}", "No such file"),
+    ("doc = y = h(x)", "accumulates = x\ndoc = a", "accumulates: 'x' is no `inout` parameter"),
+    ("doc = y = h(x)", "in_place = x: y\ndoc = a", "in_place: 'x' is no output"),
+    ("doc = y = h(x)", "in_place = y: z\ndoc = a", "in_place: 'z' is no input"),
+    ("doc = y = h(x)\n", "", "key 'doc' is missing"),
+    ("doc = y = h(x)", "docs = a\ndoc = a", "unknown key 'docs'"),
+    ("template = H<{T}>\n", "", "key 'template' is missing"),
+    ("functor = G<{T}>\n", "", "functor or template is missing, which a row without F needs"),
+    ("pointwise = in a, in b, out y\n", "", r"\[g_{T}\]: a row with `strided` alone is named ..._strided"),
+    ("in x, in i32 n", "in x, in i31 n", "parameter n: unknown dtype 'i31'"),
+    ("in x, in i32 n", "in x, n", "parameter 'n' is not"),
+    ("sums = yes", "sums = no", "sums is yes, or not there"),
+    ("pointwise = in dy, in saved, out? dx, f64 p0\n", "", "one of the keys pointwise, strided, params is missing"),
+])  # fmt: skip
+def test_a_row_that_cannot_be_right(read_text, old, new, complaint):
+    """The error names the table, the row and what is wrong or missing."""
+    assert old in TABLE
+    with pytest.raises(importlib.import_module("abi_table").TableError, match=complaint) as error:
+        read_text(TABLE.replace(old, new))
+    assert "table.abi [" in str(error.value)
+
+
+def test_the_python_table_is_that_of_the_rows():
+    optable = importlib.import_module("baracuda._optable")
+    for ours, row in zip(optable.rows(), ROWS.values(), strict=True):
+        assert [tuple(p) for p in ours.params] == [dataclasses.astuple(p) for p in row.params], row.name
+        for name in ("name", "family", "functions", "slots", "reads", "saves", "defaults", "in_place", "accumulates"):
+            assert getattr(ours, name) == getattr(row, name), f"{row.name}: {name}"

@@ -53,9 +53,17 @@ def test_no_other_table_is_in_the_readme():
     assert set(named) <= set(TABLES)
 
 
-def test_the_row_in_the_readme_is_the_row_of_the_table():
-    (row,) = re.findall(r"```ini\n(.*?)```", README, flags=re.S)
-    lines = [line.strip() for line in row.strip().splitlines()]
-    table = [line.strip() for line in (ROOT / "native/elementwise/lerp.abi").read_text().splitlines()]
-    start = table.index(lines[0])
-    assert table[start : start + len(lines)] == lines
+SHOWN = re.findall(r"`(native/[\w/]+\.\w+)`(?:(?!`native/).)*?```(?:ini|cpp)\n(.*?)```", README, flags=re.S)
+
+
+@pytest.mark.parametrize(("path", "text"), SHOWN, ids=[path for path, _ in SHOWN])
+def test_what_the_readme_shows_of_a_file_stands_there(path, text):
+    lines = [line.strip() for line in text.strip().splitlines()]
+    file = [line.strip() for line in (ROOT / path).read_text().splitlines()]
+    start = file.index(lines[0])
+    while file[start : start + len(lines)] != lines:
+        start = file.index(lines[0], start + 1)
+
+
+def test_the_readme_shows_an_op():
+    assert [path.rpartition(".")[2] for path, _ in SHOWN] == ["abi", "h", "abi"]

@@ -1,223 +1,213 @@
 """Reads the op tables native/<family>/*.abi.
 
-A table is an INI file and a section of it one row, a family of symbols that differ in dtypes, and in the function that
-they apply, alone. Its name is the template of the symbols' names, and what follows a space tells apart rows of one
-template: no two rows of any table have one name. Its keys:
+A table is an INI file, and a section of it a family of symbols that differ in dtypes, and in the function that they
+apply, alone: one row, or two of a pointwise op, which has a form on contiguous operands and one on strided ones. The
+section's name is the template of the symbols' names, and what follows a space tells apart rows of one template: no two
+rows of any table have one name.
 
-template       C++ class template that implements the row, `{T}`, `{U}`, `{I}` standing for dtypes and `{F}` for the
-               function's class: gelu_tanh is GeluTanh
-include        headers, relative to native/, that define them; rows of a table that end with the same of several share a
-               translation unit
+What the symbols are:
+
+F              functions, one a line: `elu(p0=1)  what it computes => its gradient`, where the parameters' defaults and
+               the gradient may be missing. A gradient that begins with `saves y:` is one of the output y, with `saves
+               nothing:` one that reads no operand but dy; all others read the input. A line `power.h:` names the header
+               of the family that has the classes of those that follow
+gradients_of   a row of this table, or `table.abi row` of another: these are the gradients of its functions, and what F
+               has beside them
 T, U, I        dtypes of the slots; a name takes `{T}` and `{U}` as they are and `{I}` as "", "_i64idx" or "_u8idx"
-F              functions, one a line: its name, then what it computes. A line `power.h:` names the header of the family
-               that has the classes of those that follow
-units          "T": a translation unit for each width of T, where one would be too long
-params         one a line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a device array
-               `in|out|out?|inout dtype name[extents]`; `out?` may be NULL.
+like           a row of the same table: what this section does not say itself is as there
+
+What they take, by one of:
+
+pointwise      operands and parameters of a pointwise op, in C's order: `in a, in i32 b, out? y, f64 p0 = 1`. An operand
+               is of T where it names no dtype, and `out?` may be NULL; a parameter may have a default, for bindings
+               that have such. Before them the flat form takes `i64 numel`, and `_strided`, the strided form, which
+               follows from it, numel, rank, shape and the strides of each operand
+strided        the operands and parameters of the strided form, where it has another order or stands alone
+params         of other ops, one a line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a device array
+               `in|out|out?|inout dtype name[extents]`. The role of a scalar (ROLES) stands before it, `axis i32
+               split_dim`, where it does not follow from name and dtype.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
+can_implement  names of its parameters, where they are not all of the flat form's
+
+What implements them, `{T}`, `{U}`, `{I}` standing for dtypes and `{F}` for a function's class, GeluTanh for gelu_tanh:
+
+functor        of a regular pointwise op, whose entry points need nothing but the row: bk::op::{F}<{T}>, and of a
+               gradient bk::op::{F}Backward<{T}>, where the section does not name it. It takes the inputs in the order
+               of `pointwise` (core/pointwise/pointwise_op.h)
+template       of any other, a class whose members are the parameters (core/abi/entry.h). That of a strided form that
+               follows from `pointwise` has "Strided" behind its name
+include        headers, relative to native/, that define functor or class. Regular ops that end with the same one share
+               a translation unit
+units          "T": a translation unit for each width of T, where one would be too long
+
+What they promise:
+
+sums           yes: outputs of the strided form are gradients, summed over the axes along which their stride is 0
 reads          which inputs each output depends on, for functions of which not every output needs all, one a line:
                `mul  da: b, db: a`; a row without F says it of itself. An input that no wanted output reads may be
                NULL; the first one, which needs not be listed, never
-workspace      present where `_workspace_size` exists: what the workspace is for
-can_implement  names of its parameters, where they are not all of `params`
-deterministic  yes, no, or "workspace" (only with one)
-in_place       no: an output may not even be an input of its size and strides; by default one may
-doc            one paragraph for the header and the op list
-like           a row of the same table: what this one does not say itself is as there
+workspace      present where `_workspace_size` exists, but for `sums`: what the workspace is for
+deterministic  no, or "workspace" (only with one); by default yes
+in_place       the inputs of its strides that an output may be, `y: cond a b`, where they are not all those of its dtype
+               and extents; or no: no output may be an input at all
+accumulates    the output to which the op adds; others are overwritten
+doc            one paragraph for the header and the op list; that of a strided form that follows from `pointwise` is
+               written by the generator
 """
 
 import configparser
 import dataclasses
-import itertools
 import pathlib
 import re
+from collections.abc import Sequence
+
+from abi_row import C_TYPES, INDEX_SUFFIX, SLOTS, Param, Row, TableError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PREFIX = "baracuda_kernels_"
-C_TYPES = {
-    "f64": "double", "f32": "float", "f16": "bk::f16", "bf16": "bk::bf16",
-    "i64": "int64_t", "i32": "int32_t", "i16": "int16_t", "i8": "int8_t",
-    "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t", "bool": "bk::boolean",
-    "fp8e4m3": "bk::e4m3", "fp8e5m2": "bk::e5m2", "s4": "bk::s4x2", "u4": "bk::u4x2",
-}  # fmt: skip
-WIDTHS = {dtype: 64 if "64" in dtype else 32 if "32" in dtype else 16 if "16" in dtype else 8 for dtype in C_TYPES}
-BITS = {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"}
-COMPUTE = {"f16": "f32", "bf16": "f32"}
-INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
-DIRECTIONS = {"in", "out", "out?", "inout"}
-SLOTS = ("T", "U", "I")
+# What a parameter that is no operand stands for: a number of elements or rows; the number of axes; their extents; the
+# strides of an operand; one axis; where a part of an operand lies; a choice between variants; a number of the function.
+ROLES = ("extent", "rank", "shape", "stride", "axis", "offset", "mode", "parameter")
+SIGNATURES = ("pointwise", "strided", "params")
+CLASSES = ("functor", "template")
 KEYS = {
-    "F", "template", "include", "units", "params", "reads", "workspace", "can_implement", "deterministic", "in_place",
-    "doc", "like",
+    "F", "gradients_of", "like", *SIGNATURES, "can_implement", *CLASSES, "include", "units", "sums", "reads",
+    "workspace", "deterministic", "in_place", "accumulates", "doc",
 }  # fmt: skip
-OWN = ("workspace", "can_implement", "like")  # keys that a row does not take from another
+OWN = {"workspace", "can_implement", "like"}  # keys that a row does not take from another
+POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
+SUMS_HEADER = "core/reduce/pointwise_sum_op.h"
+SUMS_WORKSPACE = "parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow"
+SUMS = (
+    ". A gradient with a stride of 0 is summed over that axis, in f32 (f64 for f64) and in a fixed order; it must not "
+    "be an input."
+)
 
 
-class TableError(Exception):
-    """A row that cannot be understood, with the place of it."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Param:
-    name: str
-    dtype: str  # a key of C_TYPES, or a slot: "T", "I"
-    direction: str = ""  # "" for a scalar, "host", or one of DIRECTIONS
-    shape: str = ""
-
-    @property
-    def is_pointer(self) -> bool:
-        return self.direction in DIRECTIONS
-
-    @property
-    def is_required(self) -> bool:
-        return self.is_pointer and not self.direction.endswith("?")
-
-    @property
-    def is_output(self) -> bool:
-        return "out" in self.direction
-
-    def dtype_of(self, slots: dict[str, str]) -> str:
-        """dtype of the value, or of the elements behind the pointer."""
-        slot, _, form = self.dtype.partition(".")
-        dtype = slots.get(slot, slot)
-        return {"": {}, "bits": BITS, "compute": COMPUTE}[form].get(dtype, dtype)
-
-    def element(self, slots: dict[str, str]) -> str:
-        """C++ type of it."""
-        return C_TYPES[self.dtype_of(slots)]
-
-    def prototype(self, slots: dict[str, str], *, const: bool = False) -> str:
-        """The parameter in the C header; can_implement takes every pointer as const."""
-        if self.is_pointer:
-            return f"{'void*' if self.is_output and not const else 'const void*'} {self.name}"
-        return f"{self.field_type(slots)} {self.name}"
-
-    def field_type(self, slots: dict[str, str]) -> str:
-        """Type of the template's member that holds a scalar or host array."""
-        return f"const {self.element(slots)}*" if self.direction == "host" else self.element(slots)
-
-    def pointer_type(self, slots: dict[str, str]) -> str:
-        return f"{self.element(slots)}*" if self.is_output else f"const {self.element(slots)}*"
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    family: str
-    table: str
-    name: str
-    template: str
-    includes: tuple[str, ...]
-    functions: dict[str, str]  # name -> what it computes; empty for a row of one function
-    headers: dict[str, str]  # name -> header of the family that has its class
-    by_width: bool  # whether each width of T has a translation unit
-    slots: dict[str, tuple[str, ...]]
-    params: tuple[Param, ...]
-    check_params: tuple[Param, ...]
-    reads: dict[str, dict[str, tuple[str, ...]]]  # function ("" without F) -> output -> inputs but the first
-    workspace: str
-    deterministic: str
-    in_place: bool
-    doc: str
-
-    @property
-    def pattern(self) -> str:
-        """Name template of the ops."""
-        return self.name.split()[0]
-
-    @property
-    def problem(self) -> tuple[Param, ...]:
-        return tuple(p for p in self.params if not p.is_pointer)
-
-    @property
-    def pointers(self) -> tuple[Param, ...]:
-        return tuple(p for p in self.params if p.is_pointer)
-
-    @property
-    def first_input(self) -> Param:
-        return next(p for p in self.pointers if not p.is_output)
-
-    def needed(self, slots: dict[str, str]) -> dict[Param, tuple[Param, ...] | None]:
-        """Pointers that may not be NULL: None, or only where one of these outputs is not."""
-        reads = self.reads.get(slots.get("F", ""))
-        outputs = tuple(p for p in self.pointers if p.is_output)
-        needed = {}
-        for p in filter(lambda p: p.is_required, self.pointers):
-            readers = None
-            if reads is not None and not p.is_output and p != self.first_input:
-                readers = tuple(out for out in outputs if p.name in reads[out.name])
-            if readers is None or any(out.is_required for out in readers):
-                needed[p] = None
-            elif readers:
-                needed[p] = readers
-        return needed
-
-    def instances(self):
-        """Yield (op name, slots) for every choice of function and dtypes; slots has the function under "F"."""
-        choices = {"F": tuple(self.functions), **self.slots} if self.functions else self.slots
-        for choice in itertools.product(*choices.values()):
-            slots = dict(zip(choices, choice))
-            op = self.pattern
-            for slot, value in slots.items():
-                op = op.replace(f"{{{slot}}}", INDEX_SUFFIX[value] if slot == "I" else value)
-            yield op, slots
-
-    def unit_of(self, slots: dict[str, str]) -> str:
-        """Name of the translation unit that has an instance."""
-        parts = [self.family, self.table]
-        if len(includes := self.includes_of(slots)) > 1:
-            parts.append(pathlib.PurePath(includes[-1]).stem)
-        if self.by_width:
-            parts.append(f"{WIDTHS[slots['T']]}bit")
-        return ".".join(parts)
-
-    def includes_of(self, slots: dict[str, str]) -> tuple[str, ...]:
-        """The headers that an instance needs."""
-        header = self.headers.get(slots.get("F", ""))
-        return (*self.includes, f"{self.family}/{header}") if header else self.includes
-
-    def class_of(self, slots: dict[str, str]) -> str:
-        """The C++ class of one instance."""
-        names = {"F": "".join(word.capitalize() for word in slots.get("F", "").split("_"))}
-        names |= {slot: C_TYPES[slots[slot]] for slot in self.slots}
-        return re.sub(r"{(\w)}", lambda m: names[m[1]], self.template)
-
-    def prototypes(self, op: str, slots: dict[str, str]):
-        """Yield (result type, function name, parameter list) of one instance's functions."""
-        tail = ["void* workspace", "size_t workspace_bytes", "void* stream"]
-        yield "int32_t", f"{PREFIX}{op}_run", ", ".join([p.prototype(slots) for p in self.params] + tail)
-        check = ", ".join(p.prototype(slots, const=True) for p in self.check_params)
-        yield "int32_t", f"{PREFIX}{op}_can_implement", check
-        if self.workspace:
-            yield "size_t", f"{PREFIX}{op}_workspace_size", ", ".join(p.prototype(slots) for p in self.problem)
+def parse_number(text: str, dtype: str) -> float | int:
+    try:
+        return int(text) if re.fullmatch(r"-?\d+", text) and dtype not in ("f32", "f64") else float(text)
+    except ValueError:
+        raise TableError(f"default {text!r} is no number") from None
 
 
 def parse_param(text: str) -> Param:
-    m = re.fullmatch(r"(?:(host|in|out\??|inout) )?([\w.]+) (\w+)(?:\[(.*)\])?", text)
+    before = rf"(?:({'|'.join(ROLES)}) )?(?:(host|in|out\??|inout) )?"
+    m = re.fullmatch(rf"{before}([\w.]+) (\w+)(?:\[(.*)\])?(?: = (\S+))?", text)
     if not m:
-        raise TableError(f"parameter {text!r} is not '[direction] dtype name[shape]'")
-    direction, dtype, name, shape = m.groups(default="")
+        raise TableError(f"parameter {text!r} is not '[role] [direction] dtype name[shape] [= default]'")
+    role, direction, dtype, name, shape, default = m.groups(default="")
     if bool(direction) != bool(shape):
         raise TableError(f"parameter {text!r}: an array has a direction and a shape, a scalar neither")
-    return Param(name, dtype, direction, shape)
+    if direction and default:
+        raise TableError(f"parameter {text!r}: an array has no default")
+    return Param(name, dtype, direction, shape, role, default=parse_number(default, dtype) if default else None)
 
 
-def parse_functions(text: str) -> tuple[dict[str, str], dict[str, str]]:
-    """What each function computes, and the header of each that is below a line with one."""
-    functions, headers, header = {}, {}, ""
+def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:
+    """The parameters with the roles that follow from their names, dtypes and directions."""
+    operands = [p.name for p in params if p.is_pointer]
+    extents = {word for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape)}
+    return tuple(dataclasses.replace(p, **role_of(p, operands, extents)) for p in params)
+
+
+def role_of(p: Param, operands: list[str], extents: set[str]) -> dict[str, str]:
+    role, of = p.role, ""
+    if p.is_pointer:
+        role = "operand"
+    elif p.name.startswith("stride_") and not role:
+        role, of = "stride", p.name.removeprefix("stride_")
+        if of not in operands:
+            raise TableError(f"parameter {p.name}: there is no operand {of!r}")
+    elif p.direction == "host":
+        role = role or ("shape" if p.name.endswith("shape") else "parameter")
+    elif role == "offset":
+        of = next((name for name in operands if p.name.startswith(f"{name}_")), "")
+        if not of:
+            raise TableError(f"parameter {p.name}: its name begins with that of no operand")
+    elif not role and p.dtype in ("i32", "i64"):
+        role = "rank" if p.name == "rank" else "extent" if p.name in extents or p.name.endswith("numel") else ""
+        if not role:
+            raise TableError(f"parameter {p.name}: its role, one of {' '.join(ROLES)}, must stand before it")
+    return {"role": role or "parameter", "of": of}
+
+
+def parse_signature(text: str, end: str, extents: str) -> tuple[Param, ...]:
+    """Operands and parameters of one form of a pointwise op, behind what describes all operands."""
+    given = []
+    for item in (" ".join(part.split()) for part in text.split(",")):
+        m = re.fullmatch(r"(in|out\??|inout) (?:([\w.]+) )?(\w+)", item)
+        given.append(f"{m[1]} {m[2] or 'T'} {m[3]}[{extents}]" if m else item)
+    return tuple(parse_param(item) for item in [*filter(None, end.split(",")), *given])
+
+
+def flat_params(text: str) -> tuple[Param, ...]:
+    return parse_signature(text, "i64 numel", "numel")
+
+
+def strided_params(text: str) -> tuple[Param, ...]:
+    operands = [p.name for p in parse_signature(text, "", "shape") if p.is_pointer]
+    strides = "".join(f",host i64 stride_{name}[rank]" for name in operands)
+    return parse_signature(text, f"i64 numel,i32 rank,host i32 shape[rank]{strides}", "shape")
+
+
+@dataclasses.dataclass
+class Functions:
+    """What `F` or `gradients_of` says of each function."""
+
+    docs: dict[str, str] = dataclasses.field(default_factory=dict)
+    headers: dict[str, str] = dataclasses.field(default_factory=dict)
+    defaults: dict[str, dict[str, float | int]] = dataclasses.field(default_factory=dict)
+    saves: dict[str, str] = dataclasses.field(default_factory=dict)  # of gradients: x, y or nothing
+
+
+def parse_functions(text: str, params: tuple[Param, ...], *, gradients: bool = False) -> Functions:
+    functions, header, seen = Functions(), "", set()
+    scalars = {p.name: p.dtype for p in params if p.role == "parameter"}
     for line in filter(None, map(str.strip, text.splitlines())):
         if re.fullmatch(r"\w+\.h:", line):
             header = line.removesuffix(":")
             continue
-        name, _, doc = line.partition(" ")
-        if not doc:
+        name, given, doc, gradient = re.match(r"(\w*)(?:\(([^)]*)\))? *((?:(?!=>).)*)(?:=> *(.*))?", line).groups(
+            default=""
+        )
+        if not doc.strip() or ("=>" in line and not gradient):
             raise TableError(f"function {name!r} has no description")
-        if name in functions:
+        if name in seen:
             raise TableError(f"function {name!r} stands here twice")
-        functions[name] = doc.strip()
-        if header:
-            headers[name] = header
-    return functions, headers
+        seen.add(name)
+        pairs = [pair.strip().partition("=") for pair in given.split(",") if given]
+        if unknown := [parameter for parameter, _, _ in pairs if parameter not in scalars]:
+            raise TableError(f"function {name!r}: {unknown[0]!r} is no parameter of the row")
+        if gradients and not gradient:
+            continue
+        if gradients:
+            saves, doc = re.fullmatch(r"(?:saves (y|nothing): *)?(.*)", gradient).groups(default="x")
+            functions.saves[name] = saves
+            doc += ", saved = y" * (saves == "y")
+        functions.docs[name] = doc.strip()
+        functions.headers |= {name: header} if header else {}
+        functions.defaults[name] = {key: parse_number(value, scalars[key]) for key, _, value in pairs}
+    return functions
+
+
+def parse_in_place(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, ...]]:
+    """Which inputs each output may be."""
+    inputs = [p for p in params if p.direction == "in"]
+    outputs = [p for p in params if p.is_output]
+    if text == "no":
+        return {out.name: () for out in outputs}
+    if not text:
+        return {
+            out.name: tuple(p.name for p in inputs if (p.dtype, p.shape) == (out.dtype, out.shape)) for out in outputs
+        }
+    pairs = [entry.partition(":") for entry in text.split(",")]
+    given = {out.strip(): tuple(names.split()) for out, _, names in pairs}
+    if unknown := set(given) - {p.name for p in outputs}:
+        raise TableError(f"in_place: {sorted(unknown)[0]!r} is no output")
+    if unknown := {name for names in given.values() for name in names} - {p.name for p in inputs}:
+        raise TableError(f"in_place: {sorted(unknown)[0]!r} is no input")
+    return {out.name: given.get(out.name, ()) for out in outputs}
 
 
 def parse_reads(text: str, functions: dict[str, str], params: tuple[Param, ...]) -> dict[str, dict[str, tuple]]:
@@ -237,57 +227,167 @@ def parse_reads(text: str, functions: dict[str, str], params: tuple[Param, ...])
     return reads
 
 
-def parse_row(path: pathlib.Path, name: str, section) -> Row:
-    slots = {key: tuple(section[key].split()) for key in section if key in SLOTS}
-    unknown = set(section) - KEYS - set(slots)
-    if unknown:
-        raise TableError(f"unknown key {sorted(unknown)[0]!r}")
-    params = tuple(parse_param(" ".join(line.split())) for line in section["params"].strip().splitlines())
-    for p in params:
-        if not re.fullmatch(rf"{'|'.join(C_TYPES)}|({'|'.join(slots)})(\.bits|\.compute)?", p.dtype):
-            raise TableError(f"parameter {p.name}: unknown dtype {p.dtype!r}")
-    for slot, dtypes in slots.items():
-        if bad := set(dtypes) - set(INDEX_SUFFIX if slot == "I" else C_TYPES):
-            raise TableError(f"slot {slot}: unknown dtype {sorted(bad)[0]!r}")
-    by_name = {p.name: p for p in params}
-    chosen = section.get("can_implement", "").split()
-    if missing := [n for n in chosen if n not in by_name]:
-        raise TableError(f"can_implement: {missing[0]!r} is no parameter")
-    if section["deterministic"] not in ("yes", "no", "workspace"):
-        raise TableError("deterministic is yes, no or workspace")
-    if section.get("units", "T") != "T" or ("units" in section and "T" not in slots):
-        raise TableError("units is T, a slot of the row")
-    functions, headers = parse_functions(section.get("F", ""))
-    if section.get("in_place", "no") != "no":
-        raise TableError("in_place is no, or not there")
-    return Row(
-        family=path.parent.name, table=path.stem, name=name, template=section["template"],
-        includes=tuple(section["include"].split()), functions=functions, headers=headers,
-        by_width="units" in section, slots=slots, params=params,
-        check_params=tuple(by_name[n] for n in chosen) or params,
-        reads=parse_reads(section.get("reads", ""), functions, params), workspace=section.get("workspace", ""),
-        deterministic=section["deterministic"], in_place=section.get("in_place", "yes") != "no",
-        doc=" ".join(section["doc"].split()),
-    )  # fmt: skip
+def listed(names: Sequence[str], last: str) -> str:
+    """As in "a, b or c"."""
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def read_table(path: pathlib.Path) -> list[Row]:
+def described(pattern: str, params: tuple[Param, ...], in_place: dict, sums: bool, order: bool) -> str:
+    """The paragraph about a strided form that follows from a flat one."""
+    text = f"{pattern.removesuffix('_{T}')} on strided operands"
+    if sums:
+        text += SUMS + " A gradient may be NULL." * any(p.direction == "out?" for p in params)
+    else:
+        text += "; a stride of 0 broadcasts an input." if any(p.direction == "in" for p in params) else "."
+        dtypes = {p.name: p.dtype for p in params}
+        for out, ins in in_place.items():
+            alike = "" if all(dtypes[name] == dtypes[out] for name in ins) else " and elements of one size"
+            text += f" {out} may be {listed(ins, 'or')}, of equal strides{alike}." if ins else ""
+    operands = [p.name for p in params if p.is_pointer]
+    return text + f" Its operands are {listed(operands, 'and')}, in this order." * order
+
+
+class Section:
+    """One section of a table, with what it takes from others."""
+
+    def __init__(self, path: pathlib.Path, name: str, section: dict[str, str]) -> None:
+        self.path, self.name, self.section = path, name, section
+        self.slots = {key: tuple(section[key].split()) for key in section if key in SLOTS}
+        if unknown := set(section) - KEYS - set(self.slots):
+            raise TableError(f"unknown key {sorted(unknown)[0]!r}")
+        for slot, dtypes in self.slots.items():
+            if bad := set(dtypes) - set(INDEX_SUFFIX if slot == "I" else C_TYPES):
+                raise TableError(f"slot {slot}: unknown dtype {sorted(bad)[0]!r}")
+        if not set(SIGNATURES) & set(section):
+            raise TableError(f"one of the keys {', '.join(SIGNATURES)} is missing")
+        if section.get("deterministic", "yes") not in ("yes", "no", "workspace"):
+            raise TableError("deterministic is yes, no or workspace")
+        if section.get("units", "T") != "T" or ("units" in section and "T" not in self.slots):
+            raise TableError("units is T, a slot of the row")
+        if section.get("sums", "yes") != "yes":
+            raise TableError("sums is yes, or not there")
+
+    def rows(self) -> list[Row]:
+        section = self.section
+        if "params" in section:
+            lines = section["params"].strip().splitlines()
+            return [self.row("", tuple(parse_param(" ".join(line.split())) for line in lines))]
+        forms = [self.row("flat", flat_params(section["pointwise"]))] if "pointwise" in section else []
+        return [*forms, self.row("strided", strided_params(section.get("strided", section.get("pointwise"))))]
+
+    def functions(self, params: tuple[Param, ...]) -> Functions:
+        if "gradients_of" not in self.section:
+            return parse_functions(self.section.get("F", ""), params)
+        table, _, row = self.section["gradients_of"].rpartition(".abi ")
+        sections = read_sections(self.path.with_name(f"{table}.abi") if table else self.path)
+        if "F" not in sections.get(row, ()):
+            raise TableError(f"gradients_of: there is no row {row!r} that has functions")
+        functions = parse_functions(sections[row]["F"], params, gradients=True)
+        more = parse_functions(self.section.get("F", ""), params)
+        for name in more.docs:
+            functions.saves[name] = "x"
+        for field in ("docs", "headers", "defaults"):
+            getattr(functions, field).update(getattr(more, field))
+        return functions
+
+    def class_template(self, is_gradient: bool) -> str:
+        if not self.section.get("F", self.section.get("gradients_of")):
+            raise TableError("functor or template is missing, which a row without F needs")
+        return f"bk::op::{{F}}{'Backward' * is_gradient}<{{T}}>"
+
+    def row(self, form: str, params: tuple[Param, ...]) -> Row:
+        section, name = self.section, self.name
+        follows = form == "strided" and "pointwise" in section  # from the flat form
+        pattern = name.split()[0]
+        if follows:
+            name = name.replace(pattern, f"{pattern}_strided", 1)
+        elif form == "strided" and not pattern.endswith("_strided"):
+            raise TableError("a row with `strided` alone is named ..._strided")
+        for p in params:
+            if not re.fullmatch(rf"{'|'.join(C_TYPES)}|({'|'.join(self.slots)})(\.bits|\.compute)?", p.dtype):
+                raise TableError(f"parameter {p.name}: unknown dtype {p.dtype!r}")
+        params = with_roles(params)
+        by_name = {p.name: p for p in params}
+        chosen = section.get("can_implement", "").split() if not follows else []
+        if missing := [n for n in chosen if n not in by_name]:
+            raise TableError(f"can_implement: {missing[0]!r} is no parameter")
+        accumulates = section.get("accumulates", "")
+        if accumulates and getattr(by_name.get(accumulates), "direction", "") != "inout":
+            raise TableError(f"accumulates: {accumulates!r} is no `inout` parameter")
+
+        sums = "sums" in section and form == "strided"
+        template, includes = section.get("template", ""), section.get("include", "").split()
+        if template and follows:
+            template = re.sub(r"^\w+", r"\g<0>Strided", template)
+        regular = form and not template
+        if regular:
+            template = section.get("functor") or self.class_template("_backward" in pattern)
+            includes.insert(0, SUMS_HEADER if sums else POINTWISE_HEADER)
+        elif not template:
+            raise TableError("key 'template' is missing")
+
+        functions = self.functions(params)
+        stray = [name for name in functions.docs if name not in functions.headers]
+        if stray and regular and len(includes) == 1:
+            raise TableError(f"function {stray[0]!r} stands below no header, and there is no `include`")
+        outputs = {p.name: () for p in params if p.is_output}
+        reads = parse_reads(section.get("reads", ""), functions.docs, params)
+        reads |= {function: dict(outputs) for function, saves in functions.saves.items() if saves == "nothing"}
+        has_saved = any(p.name == "saved" for p in params)
+        saves = {function: "y" if what == "y" else "x" for function, what in functions.saves.items() if has_saved}
+        if stray := [function for function, what in functions.saves.items() if what == "y" and not has_saved]:
+            raise TableError(f"function {stray[0]!r} saves y, but there is no operand `saved`")
+        of_all = {p.name: p.default for p in params if p.default is not None}
+        in_place = parse_in_place(section.get("in_place", ""), params)
+        order = regular_order = tuple(p.name for p in params if p.is_pointer and p.direction in ("in", "inout"))
+        if follows:
+            order = tuple(p.name for p in flat_params(section["pointwise"]) if p.name in regular_order)
+        doc = " ".join(section["doc"].split())
+        if follows:
+            doc = described(pattern, params, in_place, sums, order != regular_order)
+        return Row(
+            family=self.path.parent.name, table=self.path.stem, name=name, template=template,
+            form=form if regular else "", inputs=order, sums=sums, includes=tuple(includes), functions=functions.docs,
+            headers=functions.headers, by_width="units" in section, slots=self.slots, params=params,
+            check_params=tuple(by_name[n] for n in chosen) or params, reads=reads, saves=saves,
+            defaults={name: of_all | functions.defaults.get(name, {}) for name in functions.docs or ("",)},
+            workspace=SUMS_WORKSPACE if sums else section.get("workspace", "") if not follows else "",
+            deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
+            in_place=in_place, accumulates=accumulates, doc=doc,
+        )  # fmt: skip
+
+
+def merged(section: dict[str, str], base: dict[str, str]) -> dict[str, str]:
+    """A section with what it takes from another: of the keys that exclude each other none where it has one."""
+    inherited = {key: value for key, value in base.items() if key not in OWN}
+    for group in (SIGNATURES, CLASSES, ("F", "gradients_of")):
+        if set(group) & set(section):
+            inherited = {key: value for key, value in inherited.items() if key not in group}
+    return inherited | section
+
+
+def read_sections(path: pathlib.Path) -> dict[str, dict[str, str]]:
+    """The sections of a table, as they stand there."""
     parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), empty_lines_in_values=False)
     parser.optionxform = str  # slots are upper case
     try:
         parser.read_string(path.read_text(), source=path.name)
-        rows = []
-        for name in parser.sections():
-            try:
-                section = dict(parser[name])
-                if "like" in section:
-                    section = {k: v for k, v in parser[section["like"]].items() if k not in OWN} | section
-                rows.append(parse_row(path, name, section))
-            except (TableError, KeyError) as error:
-                what = f"key {error} is missing" if isinstance(error, KeyError) else error
-                raise TableError(f"{path.name} [{name}]: {what}") from None
-    except configparser.Error as error:
+    except (configparser.Error, OSError) as error:
         raise TableError(str(error)) from None
+    return {name: dict(parser[name]) for name in parser.sections()}
+
+
+def read_table(path: pathlib.Path) -> list[Row]:
+    sections = read_sections(path)
+    rows = []
+    for name, section in sections.items():
+        try:
+            if "like" in section:
+                section = merged(section, sections[section["like"]])
+            rows += Section(path, name, section).rows()
+        except (TableError, KeyError) as error:
+            what = f"key {error} is missing" if isinstance(error, KeyError) else error
+            raise TableError(f"{path.name} [{name}]: {what}") from None
     return rows
 
 

@@ -17,6 +17,7 @@ Files whose content would not change are left alone, so that make rebuilds nothi
 
 import argparse
 import collections
+import dataclasses
 import hashlib
 import json
 import pathlib
@@ -24,7 +25,8 @@ import re
 import sys
 import textwrap
 
-from abi_table import C_TYPES, ROOT, Param, Row, TableError, read_all
+from abi_row import C_TYPES, Param, Row, TableError
+from abi_table import ROOT, read_all
 
 HEADER = ROOT / "include" / "baracuda_kernels.h"
 PROLOGUE = ROOT / "native" / "core" / "abi" / "prologue.h"
@@ -121,8 +123,7 @@ def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
     def value(expression: str) -> str:
         return re.sub(r"[A-Za-z_]\w*", lambda m: names[m[0]], expression)
 
-    role = {"in": "kInput", "out?": "kOptionalOutput"}.get(p.direction, "kOutput")
-    about = f'at++, "{p.name}", bk::Role::{role}, bk::size_of<{p.element(slots)}>()'
+    about = f'at++, "{p.name}", {role_of(p)}, bk::size_of<{p.element(slots)}>()'
     strides = f"stride_{p.name}"
     if strides in names:
         # "shape", "shape * repeats", or a shape and what the op itself makes of it
@@ -133,8 +134,8 @@ def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
     return f"BK_TRY(bk::locate_dense({about}, {{{extents}}}));"
 
 
-def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
-    """The functions of one instance. Every field and pointer type of the template is held against the row."""
+def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
+    """The functions of an instance that has a struct, each field and pointer type of which is held against the row."""
     problem, pointers = row.problem, row.pointers
     (_, run, run_params), (_, check, check_params), *sized = row.prototypes(op, slots)
     ns = f"op_{op}"
@@ -173,18 +174,14 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
             f'    return bk::workspace_size("{op}", op, {ns}::check(op, operands));\n}}'
         )
     # Where no wanted output reads an input, NULL is allowed; the first input, of the same extents, stands in for it.
-    needed, fields = row.needed(slots), {p.name for p in problem}
-    place = {p: k for k, p in enumerate(pointers)}
-    readers = stand_ins = ""
-    for p in pointers:
-        if not p.is_required or needed.get(p, ()) is None:
-            continue
-        mask = " | ".join(f"1u << {place[out]}" for out in needed.get(p, ())) or "0"
-        readers += f" operands[{place[p]}].readers = {mask};"
-        stride = f", op.stride_{p.name} = op.stride_{row.first_input.name}" if f"stride_{p.name}" in fields else ""
-        stand_ins += f"    if ({p.name} == nullptr) {p.name} = {row.first_input.name}{stride};\n"
+    fields, readers, stand_ins = {p.name for p in problem}, "", ""
+    for k, p in enumerate(pointers):
+        if mask := reader_mask(row, p, slots):
+            first, readers = row.first_input.name, f"{readers} operands[{k}].readers = {mask};"
+            stride = f", op.stride_{p.name} = op.stride_{first}" if f"stride_{p.name}" in fields else ""
+            stand_ins += f"    if ({p.name} == nullptr) {p.name} = {first}{stride};\n"
     cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in pointers]
-    in_place = str(row.in_place).lower()
+    in_place = str(not row.is_apart).lower()
     given = " ".join(f"operands[{k}].pointer = {p.name};" for k, p in enumerate(pointers))
     out.append(
         f"BK_EXPORT int32_t {run}({run_params}) {{\n"
@@ -200,6 +197,63 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
         f'    return bk::leave("{op}", status);\n}}'
     )
     return "\n".join(out) + "\n"
+
+
+def reader_mask(row: Row, p: Param, slots: dict[str, str]) -> str:
+    """The bits of the outputs that read an input which may be NULL without them; empty for any other operand."""
+    readers = row.needed(slots).get(p, ())
+    if not p.is_required or readers is None:
+        return ""
+    return " | ".join(f"1u << {row.pointers.index(out)}" for out in readers) or "0"
+
+
+def role_of(p: Param) -> str:
+    return "bk::Role::" + {"in": "kInput", "out?": "kOptionalOutput"}.get(p.direction, "kOutput")
+
+
+def glue_regular(op: str, row: Row, slots: dict[str, str]) -> str:
+    """The functions of an instance of a regular pointwise op (core/pointwise/pointwise_op.h)."""
+    pointers, ns, strided = row.pointers, f"op_{op}", row.form == "strided"
+    (_, run, run_params), (_, check, check_params), *sized = row.prototypes(op, slots)
+    out = [f"namespace {ns} {{", "constexpr bk::PointwiseOperand kOperands[] = {"]
+    for p in pointers:
+        mask = "".join(f", {bits}" for bits in [reader_mask(row, p, slots)] if bits)
+        size = f"bk::size_of<{p.element(slots)}>()"
+        out.append(f'    {{"{p.name}", "stride_{p.name}", {role_of(p)}, {size}{mask}}},')
+    inputs = sum(p.direction == "in" for p in pointers)
+    flags = ", ".join(str(flag).lower() for flag in (strided, row.sums, not row.is_apart))
+    out.append(f'}};\nconstexpr bk::PointwiseOp kOp{{"{op}", kOperands, {inputs}, {len(pointers) - inputs}, {flags}}};')
+    by_name = {p.name: (k, p.element(slots)) for k, p in enumerate(pointers)}
+    results = ", ".join("bk::Place<{1}, {0}>".format(*by_name[p.name]) for p in pointers if p.is_output)
+    arguments = ", ".join("bk::Place<const {1}, {0}>".format(*by_name[name]) for name in row.inputs)
+    out.append(f"using Out = bk::Places<{results}>;\nusing In = bk::Places<{arguments}>;\n}}  // namespace {ns}")
+    strides = ", ".join(f"stride_{p.name}" for p in pointers)
+    shape = f"rank, shape, {{{strides}}}" if strided else "0, nullptr, {}"
+    out.append(
+        f"BK_EXPORT int32_t {check}({check_params}) {{\n"
+        f"    {' '.join(f'(void){p.name};' for p in row.check_params if p.role in ('operand', 'parameter'))}\n"
+        f"    return bk::can_implement({ns}::kOp, {{numel, {shape}, {{}}}});\n}}"
+    )
+    if sized:
+        ((_, size, size_params),) = sized
+        unused = "".join(f"    (void){p.name};\n" for p in row.problem if p.role == "parameter")
+        out.append(
+            f"BK_EXPORT size_t {size}({size_params}) {{\n{unused}"
+            f"    return bk::sums_workspace({ns}::kOp, {{numel, {shape}, {{}}}}, {ns}::Out{{}}, {ns}::In{{}});\n}}"
+        )
+    launcher = "sums" if row.sums else row.form
+    parameters = "".join(f", {p.name}" for p in row.params if p.role == "parameter")
+    out.append(
+        f"BK_EXPORT int32_t {run}({run_params}) {{\n"
+        f"    return bk::run_{launcher}<{row.class_of(slots)}>(\n"
+        f"        {ns}::kOp, {{numel, {shape}, {{{', '.join(p.name for p in pointers)}}}}},\n"
+        f"        {{workspace, workspace_bytes, stream}}, {ns}::Out{{}}, {ns}::In{{}}{parameters});\n}}"
+    )
+    return "\n".join(out) + "\n"
+
+
+def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
+    return (glue_regular if row.form else glue_struct)(op, row, slots)
 
 
 def include_lines(includes: set[str]) -> list[str]:
@@ -287,9 +341,9 @@ def oplist_text(rows: list[Row]) -> str:
     """One tuple a row, its fields those of baracuda._optable.Row."""
     lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', "", "ROWS = ("]
     for row in rows:
-        params = tuple(" ".join(filter(None, (p.direction, p.dtype, p.name))) for p in row.params)
+        params = tuple(dataclasses.astuple(p) for p in row.params)
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
-        about = (row.workspace, row.deterministic, row.doc)
+        about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)
         fields = (row.name, row.family, row.functions, row.slots, params, check, row.reads, *about)
         lines += ["    (", *(f"        {field!r}," for field in fields), "    ),"]
     return "\n".join(lines) + "\n)\n"

@@ -274,7 +274,8 @@ struct Powi {
     using C = compute_t<T>;
     int64_t p0 = 1;
 
-    static Powi from(double p0, double) { return {integer_exponent(p0)}; }
+    static Powi from(int64_t exponent) { return {exponent}; }
+    static Powi from(float p0, float) { return {integer_exponent(p0)}; }
     BK_HD C operator()(C x) const { return integer_power<T>(x, p0, (p0 & 1) != 0); }
 };
 
@@ -285,7 +286,8 @@ struct PowiBackward {
     using power_t = std::conditional_t<kPowersInF64<T>, double, C>;
     int64_t p0 = 1;
 
-    static PowiBackward from(double p0, double) { return {integer_exponent(p0)}; }
+    static PowiBackward from(int64_t exponent) { return {exponent}; }
+    static PowiBackward from(float p0, float) { return {integer_exponent(p0)}; }
     BK_HD C operator()(C dy, C x) const {
         const C magnitude = math::fabs<T>(x), p = static_cast<C>(p0);
         const C sign = math::select((p0 & 1) != 0, C(1), math::copysign<T>(C(1), x));  // of x^(p0 - 1)

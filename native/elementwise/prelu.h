@@ -84,26 +84,6 @@ private:
 };
 
 template <class T>
-struct PreluStrided {
-    int64_t numel;
-    int32_t rank;
-    const int32_t* shape;
-    const int64_t* stride_x;
-    const int64_t* stride_weight;
-    const int64_t* stride_y;
-
-    Work work() const { return all_or_none(numel); }
-    Status check() const {
-        return check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}, {"stride_weight", stride_weight}},
-                           {{"stride_y", stride_y}});
-    }
-    Status run(const T* x, const T* weight, T* y, const Launch& launch) const {
-        return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_y, stride_x, stride_weight}), op::Prelu<T>{},
-                                 outputs(y), inputs(x, weight));
-    }
-};
-
-template <class T>
 struct PreluBackward {
     int64_t numel;
     int64_t channel_stride;
@@ -121,39 +101,6 @@ struct PreluBackward {
 private:
     Channels channels() const { return {numel, channel_stride, channel_extent, scalar_weight}; }
     Layout<5> layout() const { return channels().layout({true, true, false, true, false}); }
-};
-
-template <class T>
-struct PreluBackwardStrided {
-    int64_t numel;
-    int32_t rank;
-    const int32_t* shape;
-    const int64_t* stride_dy;
-    const int64_t* stride_x;
-    const int64_t* stride_weight;
-    const int64_t* stride_dx;
-    const int64_t* stride_dweight;
-
-    Work work() const { return work_of_sums(numel, rank, shape, {stride_dx, stride_dweight}); }
-    Status check() const {
-        return check_shape("numel", numel, rank, "shape", shape,
-                           {{"stride_dy", stride_dy},
-                            {"stride_x", stride_x},
-                            {"stride_weight", stride_weight},
-                            {"stride_dx", stride_dx},
-                            {"stride_dweight", stride_dweight}},
-                           {});
-    }
-    size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 3); }
-    Status run(const T* dy, const T* x, const T* weight, T* dx, T* dweight, const Launch& launch) const {
-        return pointwise_sums<compute_t<T>>(launch, layout(), op::PreluBackward<T>{}, outputs(dx, dweight),
-                                            inputs(dy, x, weight));
-    }
-
-private:
-    Layout<5> layout() const {
-        return make_layout<5>(rank, shape, {stride_dy, stride_x, stride_weight, stride_dx, stride_dweight});
-    }
 };
 
 }  // namespace bk

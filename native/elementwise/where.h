@@ -10,8 +10,10 @@
 
 namespace bk {
 
+// Of bits, those of an integer condition too.
 template <class Bits, class Cond>
 struct WhereFunctor {
+    static constexpr bool takes_bits = true;
     BK_HD Bits operator()(Cond cond, Bits a, Bits b) const { return cond != 0 ? a : b; }
 };
 
@@ -20,43 +22,6 @@ template <class C>
 struct WhereBackwardFunctor {
     BK_HD Pack<C, C> operator()(uint8_t cond, C dy) const {
         return pack(math::select(cond != 0, dy, C(0)), math::select(cond != 0, C(0), dy));
-    }
-};
-
-template <class T, class Cond>
-struct Where {
-    int64_t numel;
-
-    Work work() const { return all_or_none(numel); }
-    Status check() const { return require_non_negative({{"numel", numel}}); }
-    Status run(const Cond* cond, const T* a, const T* b, T* y, const Launch& launch) const {
-        using Bits = bits_t<T>;
-        return pointwise(launch, numel, WhereFunctor<Bits, Cond>{}, outputs(reinterpret_cast<Bits*>(y)),
-                         inputs(cond, reinterpret_cast<const Bits*>(a), reinterpret_cast<const Bits*>(b)));
-    }
-};
-
-template <class T, class Cond>
-struct WhereStrided {
-    int64_t numel;
-    int32_t rank;
-    const int32_t* shape;
-    const int64_t* stride_cond;
-    const int64_t* stride_a;
-    const int64_t* stride_b;
-    const int64_t* stride_y;
-
-    Work work() const { return all_or_none(numel); }
-    Status check() const {
-        return check_shape("numel", numel, rank, "shape", shape,
-                           {{"stride_cond", stride_cond}, {"stride_a", stride_a}, {"stride_b", stride_b}},
-                           {{"stride_y", stride_y}});
-    }
-    Status run(const Cond* cond, const T* a, const T* b, T* y, const Launch& launch) const {
-        using Bits = bits_t<T>;
-        return pointwise_strided(launch, make_layout<4>(rank, shape, {stride_y, stride_cond, stride_a, stride_b}),
-                                 WhereFunctor<Bits, Cond>{}, outputs(reinterpret_cast<Bits*>(y)),
-                                 inputs(cond, reinterpret_cast<const Bits*>(a), reinterpret_cast<const Bits*>(b)));
     }
 };
 

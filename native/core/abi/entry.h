@@ -1,13 +1,14 @@
 // What the generated entry points do around an op.
 //
-// An op is a struct whose fields are the scalars and host arrays of its row, with
+// A regular pointwise op needs nothing more (core/pointwise/pointwise_op.h). Any other is a struct whose fields are the
+// scalars and host arrays of its row, with
 //   Status check() const           everything that can be said of them but for the operands' sizes, whatever the extents;
 //   Work work() const              what a problem that passes the checks leaves to do (core/abi/checks.h);
 //   Status run(pointers..., const Launch&) const     unless that is nothing; inputs may be null where it is zeros;
 //   size_t workspace_size() const  where the row has a workspace; for Work::kAll;
 //   Status check_scalars() const   where `_can_implement` does not take the host arrays: check() without them.
 //
-// For each row tools/gen_abi.py writes check(op, operands): op.check(), then the place of every operand.
+// For each struct tools/gen_abi.py writes check(op, operands): op.check(), then the place of every operand.
 #pragma once
 
 #include <type_traits>

@@ -1,6 +1,7 @@
 // Checks and layouts for ops that take a shape and one stride array an operand.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 
@@ -8,6 +9,8 @@
 #include "core/pointwise/layout.h"
 
 namespace bk {
+
+constexpr int kMostStrided = 8;  // operands of an op
 
 struct NamedStrides {
     const char* name;
@@ -23,22 +26,21 @@ BK_COLD inline Status require_distinct(const NamedStrides& strides, int32_t rank
     return Status::kOk;
 }
 
-BK_COLD inline Status require_strides(std::initializer_list<NamedStrides> all, int32_t rank) {
-    for (const NamedStrides& s : all)
-        if (s.array == nullptr && rank > 0) return fail(Status::kInvalidProblem, "%s is NULL", s.name);
+BK_COLD inline Status require_strides(const NamedStrides* first, const NamedStrides* last, int32_t rank) {
+    for (; first != last; ++first)
+        if (first->array == nullptr && rank > 0) return fail(Status::kInvalidProblem, "%s is NULL", first->name);
     return Status::kOk;
 }
 
 // The rank in range, the arrays there (at rank 0 they may be null), and `count` the product of `shape`. How far the strides
-// reach is checked with the operands (core/abi/operand.h).
+// reach is checked with the operands (core/abi/operand.h). From `outputs` on the strides are those of outputs.
 BK_COLD inline Status check_shape(const char* count_name, int64_t count, int32_t rank, const char* shape_name,
-                                  const int32_t* shape, std::initializer_list<NamedStrides> inputs,
-                                  std::initializer_list<NamedStrides> outputs) {
+                                  const int32_t* shape, const NamedStrides* first, const NamedStrides* outputs,
+                                  const NamedStrides* last) {
     BK_TRY(require_non_negative({{count_name, count}}));
     BK_TRY(require_rank(rank));
     BK_TRY(require_shape(shape_name, shape, rank));
-    BK_TRY(require_strides(inputs, rank));
-    BK_TRY(require_strides(outputs, rank));
+    BK_TRY(require_strides(first, last, rank));
     bool is_empty = false, fits = true;
     int64_t product = 1;
     for (int32_t d = 0; d < rank; ++d) {
@@ -53,8 +55,17 @@ BK_COLD inline Status check_shape(const char* count_name, int64_t count, int32_t
     if (count > kMostBytes)  // of operands that all stand still
         return fail(Status::kInvalidProblem, "%s is %lld, must be <= 2^47", count_name, static_cast<long long>(count));
     if (count > 0)  // row-major strides of an empty array may be 0
-        for (const NamedStrides& s : outputs) BK_TRY(require_distinct(s, rank, shape));
+        for (; outputs != last; ++outputs) BK_TRY(require_distinct(*outputs, rank, shape));
     return Status::kOk;
+}
+
+BK_COLD inline Status check_shape(const char* count_name, int64_t count, int32_t rank, const char* shape_name,
+                                  const int32_t* shape, std::initializer_list<NamedStrides> inputs,
+                                  std::initializer_list<NamedStrides> outputs) {
+    NamedStrides all[kMostStrided] = {};
+    NamedStrides* const middle = std::copy(inputs.begin(), inputs.end(), all);
+    NamedStrides* const last = std::copy(outputs.begin(), outputs.end(), middle);
+    return check_shape(count_name, count, rank, shape_name, shape, all, middle, last);
 }
 
 template <int Operands>

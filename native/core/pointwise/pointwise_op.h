@@ -1,0 +1,174 @@
+// Entry points of regular pointwise ops: a functor, and operands that all have the problem's elements.
+//
+// Such an op has no struct. Of each form, on contiguous operands or on strided ones, tools/gen_abi.py writes a PointwiseOp,
+// which says what its row says of the operands, and calls of the functions below. Operands stand in C's order everywhere but
+// in a functor's arguments, which Places put in theirs.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "core/abi/checks.h"
+#include "core/abi/entry.h"
+#include "core/abi/strided_args.h"
+#include "core/pointwise/pointwise.h"
+
+namespace bk {
+
+struct PointwiseOperand {
+    const char* name;
+    const char* strides_name;
+    Role role;
+    int64_t size;                            // bytes of an element
+    unsigned readers = Operand::kAnyReader;  // of an input: a bit for each operand that reads it
+};
+
+struct PointwiseOp {
+    const char* name;
+    const PointwiseOperand* operands;  // the inputs, then the outputs
+    int inputs, outputs;
+    bool is_strided;
+    bool is_summed;  // outputs may stand still along an axis
+    bool in_place;   // outputs may be inputs
+};
+
+// The arguments of one call but for workspace, stream and the function's parameters; numel alone of contiguous operands.
+struct PointwiseArguments {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* strides[kMostStrided];
+    const void* pointers[kMostStrided];
+};
+
+// Everything that can be said without pointers, and where the operands lie.
+BK_COLD inline Status locate(const PointwiseOp& op, const PointwiseArguments& given, Operand* operands) {
+    const int count = op.inputs + op.outputs;
+    if (op.is_strided) {
+        NamedStrides strides[kMostStrided] = {};
+        for (int k = 0; k < count; ++k) strides[k] = {op.operands[k].strides_name, given.strides[k]};
+        const int outputs = op.is_summed ? 0 : op.outputs;  // that need a place for each index
+        BK_TRY(check_shape("numel", given.numel, given.rank, "shape", given.shape, strides, strides + count - outputs,
+                           strides + count));
+    } else {
+        BK_TRY(require_non_negative({{"numel", given.numel}}));
+    }
+    for (int k = 0; k < count; ++k) {
+        const PointwiseOperand& o = op.operands[k];
+        BK_TRY(op.is_strided ? locate_strided(operands + k, o.name, o.role, o.size, o.strides_name, given.rank, given.shape,
+                                              given.strides[k], nullptr)
+                             : locate_dense(operands + k, o.name, o.role, o.size, {{"numel", given.numel}}));
+    }
+    return Status::kOk;
+}
+
+BK_COLD inline int32_t can_implement(const PointwiseOp& op, const PointwiseArguments& given) {
+    Operand operands[kMostStrided];
+    return leave(op.name, locate(op, given, operands));
+}
+
+// The pointers of a problem that `locate` has found right. An input that no wanted output reads may be null: the first one,
+// of the same extents, stands in for it.
+BK_COLD inline Status admit(const PointwiseOp& op, PointwiseArguments& given, Operand* operands, Work work) {
+    const int count = op.inputs + op.outputs;
+    for (int k = 0; k < count; ++k) {
+        operands[k].pointer = given.pointers[k];
+        operands[k].readers = op.operands[k].readers;
+    }
+    BK_TRY(require_pointers(operands, operands + count, work, op.in_place));
+    for (int k = 1; k < op.inputs; ++k) {
+        if (given.pointers[k] != nullptr || op.operands[k].readers == Operand::kAnyReader) continue;
+        given.pointers[k] = given.pointers[0];
+        given.strides[k] = given.strides[0];
+    }
+    return Status::kOk;
+}
+
+// Operand number `index`, as a functor's argument or result; T is const where it is an argument.
+template <class T, int index>
+struct Place {
+    using Element = T;
+    static constexpr int at = index;
+    static T* pointer(const PointwiseArguments& given) { return static_cast<T*>(const_cast<void*>(given.pointers[index])); }
+};
+
+template <class... P>
+struct Places {};
+
+template <class Fn, class = void>
+constexpr bool kTakesBits = false;
+template <class Fn>
+constexpr bool kTakesBits<Fn, std::enable_if_t<Fn::takes_bits>> = true;
+
+// The elements as the functor sees them: themselves, or as unsigned integers of their bits.
+template <class Fn, class T>
+auto* elements(T* p) {
+    if constexpr (!kTakesBits<Fn>)
+        return p;
+    else if constexpr (std::is_const_v<T>)
+        return reinterpret_cast<const bits_t<T>*>(p);
+    else
+        return reinterpret_cast<bits_t<T>*>(p);
+}
+
+template <class, class Fn, class... P>
+constexpr bool kIsMadeFrom = false;
+template <class Fn, class... P>
+constexpr bool kIsMadeFrom<std::void_t<decltype(Fn::from(std::declval<P>()...))>, Fn, P...> = true;
+
+// The functor of an op: its numbers are the parameters in the compute type C, unless it says how it is made `from` them.
+template <class Fn, class C, class... P>
+auto functor_of(P... parameters) {
+    if constexpr (sizeof...(P) == 0)
+        return Plain<Fn>{};
+    else if constexpr (kIsMadeFrom<void, Fn, P...>)
+        return Fn::from(parameters...);
+    else
+        return Fn{static_cast<C>(parameters)...};
+}
+
+template <class Out, class... Others>
+struct ComputeOf {
+    using type = compute_t<typename Out::Element>;
+};
+template <class... Out>
+using compute_of = typename ComputeOf<Out...>::type;
+
+template <class... Out>
+bool any_wanted(const PointwiseArguments& given) {
+    return ((Out::pointer(given) != nullptr) || ...);
+}
+
+template <class... P>
+Layout<sizeof...(P)> layout_of(const PointwiseArguments& given) {
+    return make_layout<sizeof...(P)>(given.rank, given.shape, {given.strides[P::at]...});
+}
+
+template <class Fn, class... Out, class... In, class... P>
+int32_t run_flat(const PointwiseOp& op, PointwiseArguments given, const Launch& launch, Places<Out...>, Places<In...>,
+                 P... parameters) {
+    Operand operands[kMostStrided];
+    Status status = locate(op, given, operands);
+    if (status != Status::kOk || all_or_none(given.numel) == Work::kNone) return leave(op.name, status);
+    status = admit(op, given, operands, Work::kAll);
+    if (status == Status::kOk && any_wanted<Out...>(given))
+        status = pointwise(launch, given.numel, functor_of<Fn, compute_of<Out...>>(parameters...),
+                           outputs(elements<Fn>(Out::pointer(given))...), inputs(elements<Fn>(In::pointer(given))...));
+    return leave(op.name, status);
+}
+
+template <class Fn, class... Out, class... In, class... P>
+int32_t run_strided(const PointwiseOp& op, PointwiseArguments given, const Launch& launch, Places<Out...>, Places<In...>,
+                    P... parameters) {
+    Operand operands[kMostStrided];
+    Status status = locate(op, given, operands);
+    if (status != Status::kOk || all_or_none(given.numel) == Work::kNone) return leave(op.name, status);
+    status = admit(op, given, operands, Work::kAll);
+    if (status == Status::kOk && any_wanted<Out...>(given))
+        status = pointwise_strided(launch, layout_of<Out..., In...>(given), functor_of<Fn, compute_of<Out...>>(parameters...),
+                                   outputs(elements<Fn>(Out::pointer(given))...), inputs(elements<Fn>(In::pointer(given))...));
+    return leave(op.name, status);
+}
+
+}  // namespace bk

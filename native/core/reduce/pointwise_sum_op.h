@@ -1,0 +1,41 @@
+// Entry points of regular pointwise ops whose outputs are gradients, which are summed where their operand was broadcast.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/pointwise/pointwise_op.h"
+#include "core/reduce/pointwise_sum.h"
+
+namespace bk {
+
+template <class... Out>
+Work work_of_gradients(const PointwiseArguments& given) {
+    return work_of_sums(given.numel, given.rank, given.shape, {given.strides[Out::at]...});
+}
+
+template <class... Out, class... In>
+size_t sums_workspace(const PointwiseOp& op, const PointwiseArguments& given, Places<Out...>, Places<In...>) {
+    Operand operands[kMostStrided];
+    const Status status = locate(op, given, operands);
+    leave(op.name, status);
+    if (status != Status::kOk || work_of_gradients<Out...>(given) != Work::kAll) return 0;
+    return pointwise_sums_workspace<compute_of<Out...>>(layout_of<In..., Out...>(given), sizeof...(In));
+}
+
+template <class Fn, class... Out, class... In, class... P>
+int32_t run_sums(const PointwiseOp& op, PointwiseArguments given, const Launch& launch, Places<Out...>, Places<In...>,
+                 P... parameters) {
+    using C = compute_of<Out...>;
+    Operand operands[kMostStrided];
+    Status status = locate(op, given, operands);
+    const Work work = status == Status::kOk ? work_of_gradients<Out...>(given) : Work::kNone;
+    if (work == Work::kNone) return leave(op.name, status);
+    status = admit(op, given, operands, work);
+    if (status == Status::kOk)
+        status = pointwise_sums<C>(launch, layout_of<In..., Out...>(given), functor_of<Fn, C>(parameters...),
+                                   outputs(Out::pointer(given)...), inputs(In::pointer(given)...));
+    return leave(op.name, status);
+}
+
+}  // namespace bk

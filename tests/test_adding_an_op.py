@@ -1,0 +1,103 @@
+"""A function is a line of a table and functors in the header above it: neither is there without the other."""
+
+import importlib
+import re
+import shutil
+
+import pytest
+
+from harness import ROOT, ROWS
+
+abi_table = importlib.import_module("abi_table")
+FAMILY = ROOT / "native" / "elementwise"
+HELPERS = {  # functors of bk::op that are parts of others
+    "IntegerPow", "SoftplusOfOne", "SoftplusOfOneBackward",
+}  # fmt: skip
+
+
+def functors(text):
+    """What a header defines in bk::op that can be called, or mirrors what can."""
+    (inside,) = re.findall(r"^namespace (?:bk::)?op {\n(.*?)^}  // namespace", text, flags=re.M | re.S) or [""]
+    structs = re.findall(r"^struct (\w+)(?: : [^{;]*)? {(.*?)};\n\n?", inside + "\n", flags=re.M | re.S)
+    aliases = set(re.findall(r"^using ([A-Z]\w*) =", inside, flags=re.M))
+    callable_ = re.compile(r"operator\(\)|using Mirror")
+    return {name for name, body in structs if callable_.search(body)} | aliases
+
+
+def complaints(rows, texts):
+    """One for each function whose functor is not in its header, and one for each functor that no function names."""
+    defined = {name: set(re.findall(r"^(?:struct|using) (\w+)", text, flags=re.M)) for name, text in texts.items()}
+    named, found = set(), set()
+    for row in rows:
+        if row.family != "elementwise":
+            continue
+        for _, slots in row.instances():
+            header = row.includes_of(slots)[-1].removeprefix("elementwise/")
+            for name in re.findall(r"bk::op::(\w+)", row.class_of(slots)):
+                named.add(name)
+                headers = [header, *re.findall(r'#include "elementwise/(\w+\.h)"', texts[header])]
+                if not any(name in defined[other] for other in headers):
+                    found.add(f"{header} has no {name}, which [{row.name}] of {row.table}.abi needs")
+    for header, text in texts.items():
+        for name in functors(text) - named - HELPERS:
+            found.add(f"no row has {name} of {header}: a line of its table, or the gradient in it, is missing")
+    return sorted(found)
+
+
+def texts():
+    return {path.name: path.read_text() for path in sorted(FAMILY.glob("*.h"))}
+
+
+def test_functions_and_functors_agree():
+    assert complaints(ROWS.values(), texts()) == []
+
+
+def test_functors_are_found():
+    assert {"Log1p", "Log1pBackward"} <= functors(texts()["exponential.h"])
+    assert {"GeluErf", "GeluErfBackward"} <= functors(texts()["normal_distribution.h"])
+    assert {"Eq", "Gt"} <= functors(texts()["compare.h"])
+    assert sum(len(functors(text)) for text in texts().values()) > 180
+
+
+LINE = "        log1p             ln(1 + x) => dy / (1 + x)\n"
+FUNCTORS = {
+    name: f"""template <class T>
+struct {name} {{
+    using C = compute_t<T>;
+    BK_HD C operator()({arguments}) const {{ return {value}; }}
+}};
+"""
+    for name, arguments, value in (
+        ("Log1p", "C x", "math::log1p<T>(x)"), ("Log1pBackward", "C dy, C x", "dy / (C(1) + x)"),
+    )
+}  # fmt: skip
+UNNAMED = "no row has {} of exponential.h: a line of its table, or the gradient in it, is missing"
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), [
+    (LINE, "", [UNNAMED.format("Log1p"), UNNAMED.format("Log1pBackward")]),
+    (LINE, LINE.partition(" =>")[0] + "\n", [UNNAMED.format("Log1pBackward")]),
+    (LINE, LINE.replace("log1p", "log3p"), [
+        "exponential.h has no Log3p, which [unary_{F}_{T}] of unary.abi needs",
+        "exponential.h has no Log3pBackward, which [unary_{F}_backward_{T}] of unary_backward.abi needs",
+        UNNAMED.format("Log1p"), UNNAMED.format("Log1pBackward"),
+    ]),
+    (FUNCTORS["Log1p"], "", ["exponential.h has no Log1p, which [unary_{F}_{T}] of unary.abi needs"]),
+    (FUNCTORS["Log1pBackward"], "",
+     ["exponential.h has no Log1pBackward, which [unary_{F}_backward_{T}] of unary_backward.abi needs"]),
+])  # fmt: skip
+def test_what_is_missing_is_named(tmp_path, old, new, expected):
+    """Each part of README's example is left out, or wrong."""
+    shutil.copytree(FAMILY, tmp_path / "elementwise")
+    changed = [path for path in (tmp_path / "elementwise").iterdir() if old in path.read_text()]
+    assert [path.name for path in changed] == ["unary.abi" if old == LINE else "exponential.h"]
+    changed[0].write_text(changed[0].read_text().replace(old, new))
+    rows = [row for path in sorted(tmp_path.glob("elementwise/*.abi")) for row in abi_table.read_table(path)]
+    found = complaints(rows, {path.name: path.read_text() for path in tmp_path.glob("elementwise/*.h")})
+    assert [text for text in found if "_strided" not in text] == expected
+
+
+def test_a_function_below_the_wrong_header_is_named():
+    rows = abi_table.read_table(FAMILY / "unary.abi")
+    wrong = {**texts(), "exponential.h": texts()["rounding.h"]}
+    assert "exponential.h has no Log1p, which [unary_{F}_{T}] of unary.abi needs" in complaints(rows, wrong)

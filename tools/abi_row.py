@@ -1,0 +1,176 @@
+"""A row of the op tables as the generators and the tests see it. tools/abi_table.py reads the tables."""
+
+import dataclasses
+import itertools
+import pathlib
+import re
+
+PREFIX = "baracuda_kernels_"
+C_TYPES = {
+    "f64": "double", "f32": "float", "f16": "bk::f16", "bf16": "bk::bf16",
+    "i64": "int64_t", "i32": "int32_t", "i16": "int16_t", "i8": "int8_t",
+    "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t", "bool": "bk::boolean",
+    "fp8e4m3": "bk::e4m3", "fp8e5m2": "bk::e5m2", "s4": "bk::s4x2", "u4": "bk::u4x2",
+}  # fmt: skip
+WIDTHS = {dtype: 64 if "64" in dtype else 32 if "32" in dtype else 16 if "16" in dtype else 8 for dtype in C_TYPES}
+BITS = {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"}
+COMPUTE = {"f16": "f32", "bf16": "f32"}
+INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
+DIRECTIONS = {"in", "out", "out?", "inout"}
+SLOTS = ("T", "U", "I")
+
+
+class TableError(Exception):
+    """A row that cannot be understood, with the place of it."""
+
+
+def camel(name: str) -> str:
+    """A function's class: gelu_tanh is GeluTanh."""
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Param:
+    name: str
+    dtype: str  # a key of C_TYPES, or a slot: "T", "I"
+    direction: str = ""  # "" for a scalar, "host", or one of DIRECTIONS
+    shape: str = ""
+    role: str = ""  # "operand" or one of ROLES
+    of: str = ""  # the operand whose strides or offset it is
+    default: float | int | None = None
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.direction in DIRECTIONS
+
+    @property
+    def is_required(self) -> bool:
+        return self.is_pointer and not self.direction.endswith("?")
+
+    @property
+    def is_output(self) -> bool:
+        return "out" in self.direction
+
+    def dtype_of(self, slots: dict[str, str]) -> str:
+        """dtype of the value, or of the elements behind the pointer."""
+        slot, _, form = self.dtype.partition(".")
+        dtype = slots.get(slot, slot)
+        return {"": {}, "bits": BITS, "compute": COMPUTE}[form].get(dtype, dtype)
+
+    def element(self, slots: dict[str, str]) -> str:
+        """C++ type of it."""
+        return C_TYPES[self.dtype_of(slots)]
+
+    def prototype(self, slots: dict[str, str], *, const: bool = False) -> str:
+        """The parameter in the C header; can_implement takes every pointer as const."""
+        if self.is_pointer:
+            return f"{'void*' if self.is_output and not const else 'const void*'} {self.name}"
+        return f"{self.field_type(slots)} {self.name}"
+
+    def field_type(self, slots: dict[str, str]) -> str:
+        """Type of the template's member that holds a scalar or host array."""
+        return f"const {self.element(slots)}*" if self.direction == "host" else self.element(slots)
+
+    def pointer_type(self, slots: dict[str, str]) -> str:
+        return f"{self.element(slots)}*" if self.is_output else f"const {self.element(slots)}*"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    family: str
+    table: str
+    name: str
+    template: str  # C++ class of the op, or of the functor of a regular one
+    form: str  # of a regular op flat or strided, of any other ""
+    inputs: tuple[str, ...]  # operands of a regular op's functor, in its order
+    sums: bool  # a regular op's outputs are summed where their strides are 0
+    includes: tuple[str, ...]
+    functions: dict[str, str]  # name -> what it computes; empty for a row of one function
+    headers: dict[str, str]  # name -> header of the family that has its class
+    by_width: bool  # whether each width of T has a translation unit
+    slots: dict[str, tuple[str, ...]]
+    params: tuple[Param, ...]
+    check_params: tuple[Param, ...]
+    reads: dict[str, dict[str, tuple[str, ...]]]  # function ("" without F) -> output -> inputs but the first
+    saves: dict[str, str]  # function -> "x" or "y", what the operand `saved` is; empty without one
+    defaults: dict[str, dict[str, float | int]]  # function ("" without F) -> parameter -> default
+    workspace: str
+    deterministic: str
+    is_apart: bool  # no output may be an input
+    in_place: dict[str, tuple[str, ...]]  # output -> inputs that it may be
+    accumulates: str  # the output that is added to
+    doc: str
+
+    @property
+    def pattern(self) -> str:
+        """Name template of the ops."""
+        return self.name.split()[0]
+
+    @property
+    def problem(self) -> tuple[Param, ...]:
+        return tuple(p for p in self.params if not p.is_pointer)
+
+    @property
+    def pointers(self) -> tuple[Param, ...]:
+        return tuple(p for p in self.params if p.is_pointer)
+
+    @property
+    def first_input(self) -> Param:
+        return next(p for p in self.pointers if not p.is_output)
+
+    def needed(self, slots: dict[str, str]) -> dict[Param, tuple[Param, ...] | None]:
+        """Pointers that may not be NULL: None, or only where one of these outputs is not."""
+        reads = self.reads.get(slots.get("F", ""))
+        outputs = tuple(p for p in self.pointers if p.is_output)
+        needed = {}
+        for p in filter(lambda p: p.is_required, self.pointers):
+            readers = None
+            if reads is not None and not p.is_output and p != self.first_input:
+                readers = tuple(out for out in outputs if p.name in reads[out.name])
+            if readers is None or any(out.is_required for out in readers):
+                needed[p] = None
+            elif readers:
+                needed[p] = readers
+        return needed
+
+    def instances(self):
+        """Yield (op name, slots) for every choice of function and dtypes; slots has the function under "F"."""
+        choices = {"F": tuple(self.functions), **self.slots} if self.functions else self.slots
+        for choice in itertools.product(*choices.values()):
+            slots = dict(zip(choices, choice))
+            op = self.pattern
+            for slot, value in slots.items():
+                op = op.replace(f"{{{slot}}}", INDEX_SUFFIX[value] if slot == "I" else value)
+            yield op, slots
+
+    def unit_of(self, slots: dict[str, str]) -> str:
+        """Name of the translation unit that has an instance."""
+        parts = [self.family, self.table]
+        header, include = self.headers.get(slots.get("F", "")), pathlib.PurePath(self.includes[-1]).stem
+        if header:
+            parts.append(pathlib.PurePath(header).stem)
+        elif self.form and include != self.table:
+            parts.append(include)
+        if self.by_width:
+            parts.append(f"{WIDTHS[slots['T']]}bit")
+        return ".".join(parts)
+
+    def includes_of(self, slots: dict[str, str]) -> tuple[str, ...]:
+        """The headers that an instance needs."""
+        header = self.headers.get(slots.get("F", ""))
+        return (*self.includes, f"{self.family}/{header}") if header else self.includes
+
+    def class_of(self, slots: dict[str, str]) -> str:
+        """The C++ class of one instance."""
+        names = {"F": camel(slots.get("F", ""))}
+        names |= {slot: C_TYPES[slots[slot]] for slot in self.slots}
+        return re.sub(r"{(\w)}", lambda m: names[m[1]], self.template)
+
+    def prototypes(self, op: str, slots: dict[str, str]):
+        """Yield (result type, function name, parameter list) of one instance's functions."""
+        tail = ["void* workspace", "size_t workspace_bytes", "void* stream"]
+        yield "int32_t", f"{PREFIX}{op}_run", ", ".join([p.prototype(slots) for p in self.params] + tail)
+        check = ", ".join(p.prototype(slots, const=True) for p in self.check_params)
+        yield "int32_t", f"{PREFIX}{op}_can_implement", check
+        if self.workspace:
+            yield "size_t", f"{PREFIX}{op}_workspace_size", ", ".join(p.prototype(slots) for p in self.problem)
