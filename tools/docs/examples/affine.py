@@ -1,0 +1,14 @@
+# %% Forward
+import numpy as np
+
+import baracuda as bk
+
+x = bk.upload(np.array([1, 2, 3], dtype=np.float32))
+y = bk.empty(x.shape, bk.f32)
+plan = bk.AffinePlan.select(None, bk.AffineDescriptor(shape=x.shape, scale=2.0, offset=0.5, element=bk.f32))
+plan.run(None, None, bk.AffineArgs(x=x, y=y))
+print(bk.download(y))
+
+# %% In place
+plan.run(None, None, bk.AffineArgs(x=None, y=y))
+print(bk.download(y))

@@ -1,0 +1,6 @@
+# %% Forward
+import baracuda as bk
+
+y = bk.empty((2, 3), bk.f32)
+bk.FillPlan.select(None, bk.FillDescriptor(shape=y.shape, value=1.5, element=bk.f32)).run(None, None, bk.FillArgs(y=y))
+print(bk.download(y))
