@@ -42,7 +42,7 @@ def page(group: Group, cells: list[Cell], refused: list[tuple[str, str]]) -> str
         formulas(group),
         "## Example\n\n" + example(cells),
         "## Python\n\n" + python(cells),
-        "## C\n\n" + "\n\n".join(form(group, row, function) for row, function in plain),
+        f"## C\n\n{TAIL}\n\n" + "\n\n".join(form(group, row, function) for row, function in plain),
     ]
     if strided := [member for member in group.members if member not in plain]:
         body = "\n\n".join(form(group, row, function) for row, function in strided)
@@ -62,6 +62,10 @@ def page(group: Group, cells: list[Cell], refused: list[tuple[str, str]]) -> str
     return "\n\n".join(parts) + "\n"
 
 
+TAIL = (
+    "Behind its own arguments each `_run` takes the [workspace](../../concepts/workspaces.md), its size in bytes and the "
+    "[stream](../../concepts/streams.md); NULL, 0 and NULL will do unless the workspace is said to be needed."
+)
 STRIDED = (
     "Every stride counts elements and may be 0 or negative. "
     "[Strides](../../concepts/strides.md) says what broadcasts and what is summed."
@@ -167,7 +171,8 @@ def prototype(result: str, name: str, params: str) -> str:
     text = f"{result} {name}({params});"
     if len(text) <= 96:
         return text
-    body = textwrap.fill(f"{params});", 96, initial_indent="    ", subsequent_indent="    ")
+    unbroken = f"{params});".replace(", ", ",\0").replace(" ", "\1").replace("\0", " ")  # it breaks behind commas alone
+    body = textwrap.fill(unbroken, 96, initial_indent="    ", subsequent_indent="    ").replace("\1", " ")
     return f"{result} {name}(\n{body}"
 
 
