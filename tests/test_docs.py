@@ -14,12 +14,13 @@ import xml.etree.ElementTree
 import pytest
 
 import baracuda as bk
+from baracuda._describe import base
 from harness import OPS, ROOT, ROWS
 from harness.child import child_environment
 from test_c_abi import compile_and_run
 from tools.docs.blocks import blocks_of, needs_of
 from tools.docs.formula import GREEK, typeset
-from tools.docs.groups import groups, key_of
+from tools.docs.groups import groups
 from tools.docs.site import PAGES, included
 
 TEXTS = {str(path.relative_to(PAGES)): path.read_text() for path in sorted(PAGES.rglob("*.md"))}
@@ -100,11 +101,11 @@ def test_every_row_has_a_page(site):
     found = groups()
     for row in ROWS.values():
         for function in row.functions or ("",):
-            path = site / found[key_of(row, function)].path
+            path = site / found[base(row, function)].path
             assert path.exists(), f"[{row.name}] of {row.table}.abi has no page {path.name}"
     texts = {key: (site / group.path).read_text() for key, group in found.items()}
     for op, (row, slots) in OPS.items():
-        key = key_of(row, slots.get("F", ""))
+        key = base(row, slots.get("F", ""))
         assert f"`{op}`" in texts[key] or f"baracuda_kernels_{op}_run" in texts[key], f"{op} is not on the page {key}"
 
 
@@ -174,13 +175,19 @@ def test_formulas_keep_what_the_table_says():
         assert plain[0] == plain[1], markup
 
 
+def name(text):
+    return "".join(f"<mi>{c}</mi>" for c in text) if len(text) == 1 else f"<mrow>{''.join(map(name, text))}</mrow>"
+
+
 def test_formulas():
+    room = '<mspace width="0.2em"/>'
     for text, markup in {
-        "x^2 dy": '<msup><mrow><mi>x</mi></mrow><mrow><mn>2</mn></mrow></msup><mspace width="0.2em"/>'
-        "<mrow><mi>d</mi><mi>y</mi></mrow>",
-        "-y dy / (2 y)": '<mo>&#8722;</mo><mfrac><mrow><mi>y</mi><mspace width="0.2em"/><mrow><mi>d</mi><mi>y</mi></mrow>'
-        '</mrow><mrow><mn>2</mn><mspace width="0.2em"/><mi>y</mi></mrow></mfrac>',
-        "sqrt(x)": "<msqrt><mrow><mi>x</mi></mrow></msqrt>",
+        "x^2 dy": f"<msup><mrow>{name('x')}</mrow><mrow><mn>2</mn></mrow></msup>{room}{name('dy')}",
+        "-y dy / (2 y)": f"<mo>&#8722;</mo><mfrac><mrow>{name('y')}{room}{name('dy')}</mrow>"
+        f"<mrow><mn>2</mn>{room}{name('y')}</mrow></mfrac>",
+        "sqrt(x)": f"<msqrt><mrow>{name('x')}</mrow></msqrt>",
+        "f(x) y": f"<mrow>{name('f')}<mo>&#8289;</mo><mrow><mo>&#40;</mo>{name('x')}<mo>&#41;</mo></mrow></mrow>{room}"
+        f"{name('y')}",
     }.items():
         assert typeset(text) == f"<math>{markup}</math>"
     assert typeset("a quotient of a and b").count("<math>") == 2  # not the article

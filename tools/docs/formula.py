@@ -22,12 +22,40 @@ TOKEN = re.compile(
     r"|(?P<other>.)"
 )
 BITWISE = {"|": "bits|", "^": "bits^"}  # C's operators, which stand between spaces
-GREEK = {"alpha": "α", "beta": "β", "lambda": "λ", "pi": "π", "phi": "φ", "Phi": "Φ", "Gamma": "Γ", "inf": "∞"}
+GREEK = {
+    "alpha": "\N{GREEK SMALL LETTER ALPHA}",
+    "beta": "β",
+    "lambda": "λ",
+    "pi": "π",
+    "phi": "φ",
+    "Phi": "Φ",
+    "Gamma": "Γ",
+    "inf": "∞",
+}
 SIGNS = {
-    "-": "−", "*": "⋅", "<=": "≤", ">=": "≥", "!=": "≠", "==": "=", "<<": "≪", ">>": "≫", "-+": "∓", "+-": "±", "bits|": "|",
-    "bits^": "^",
+    "-": "\N{MINUS SIGN}", "*": "⋅", "<=": "≤", ">=": "≥", "!=": "≠", "==": "=", "<<": "≪", ">>": "≫", "-+": "∓",
+    "+-": "±", "bits|": "|", "bits^": "^",
 }  # fmt: skip
-RELATIONS = {"+", "-", "+-", "-+", "=", "==", "!=", "<", ">", "<=", ">=", "%", "&", "<<", ">>", "+=", ",", *BITWISE.values()}
+RELATIONS = {
+    "+",
+    "-",
+    "+-",
+    "-+",
+    "=",
+    "==",
+    "!=",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "%",
+    "&",
+    "<<",
+    ">>",
+    "+=",
+    ",",
+    *BITWISE.values(),
+}
 BINDING = {"+", "*", "/", "^", "=", "==", "<=", ">=", "<", ">", "+="}  # a word beside one of them is a name
 ALWAYS = {"ln", "scale", "width", "sqrt"}
 # Words that stand beside operators or variables without being names.

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+from baracuda._describe import base
 from tools.docs import ROOT
 
 from abi_row import Row  # isort: skip
 from abi_table import read_all  # isort: skip
 
-# Words of an op's name that tell forms of one function apart.
-FORMS = {"backward", "param", "strided", "inplace", "u8cond", "u32cond", "i64cond"}
 ARITIES = ("unary", "binary_cmp", "binary", "ternary", "gated")
 TITLES = {
     "unary": "Functions of one operand",
@@ -70,19 +69,12 @@ class Group:
         return list(dict.fromkeys(dtype for row, _ in self.members for dtype in row.slots["T"]))
 
 
-def key_of(row: Row, function: str) -> str:
-    pattern = row.pattern.replace("{F}", function)
-    for slot in row.slots:
-        pattern = pattern.replace(f"{{{slot}}}", "")
-    return "_".join(word for word in pattern.split("_") if word and word not in FORMS)
-
-
 def groups() -> dict[str, Group]:
     """All pages by key. Forward before backward, plain before strided, as the tables have them."""
     found: dict[str, Group] = {}
     for row in sorted(read_all(), key=lambda row: "_backward" in row.pattern):
         for function in row.functions or ("",):
-            key = key_of(row, function)
+            key = base(row, function)
             if key not in found:
                 arity = next((a for a in ARITIES if key.startswith(f"{a}_")), "")
                 found[key] = Group(key, row.family, arity, key.removeprefix(f"{arity}_"))

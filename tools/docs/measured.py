@@ -68,7 +68,8 @@ def speed(group: Group) -> str:
     if not parts:
         return ""
     return (
-        "\n\n".join(parts) + '\n\n"Of a copy": the fewest bytes that the problem moves, over its time, as a fraction of the rate '
+        "\n\n".join(parts)
+        + '\n\n"Of a copy": the fewest bytes that the problem moves, over its time, as a fraction of the rate '
         f"of a device copy in the same run. All problems: [{SUMMARIES['speed']}](repo:{SUMMARIES['speed']})."
     )
 
@@ -97,7 +98,8 @@ def error(group: Group) -> str:
         )  # fmt: skip
     head = ("function", "dtype", "target", "inputs", "largest, ulp", "mean, ulp", "largest at", "PyTorch, ulp")
     return (
-        f"{chart(bars, 'largest error in ulp, cut off at 8', 0.5, 8.0)}\n\n{details('The numbers', table(head, lines))}\n\n"
+        f"{chart(bars, 'largest error in ulp, cut off at 8', 0.5, 8.0)}\n\n"
+        f"{details('The numbers', table(head, lines))}\n\n"
         "Errors are counted in units of the last place of the dtype; 0.5 is a correctly rounded result. How they were "
         f"measured: [{SUMMARIES['error']}](repo:{SUMMARIES['error']})."
     )

@@ -63,8 +63,8 @@ def page(group: Group, cells: list[Cell], refused: list[tuple[str, str]]) -> str
 
 
 TAIL = (
-    "Behind its own arguments each `_run` takes the [workspace](../../concepts/workspaces.md), its size in bytes and the "
-    "[stream](../../concepts/streams.md); NULL, 0 and NULL will do unless the workspace is said to be needed."
+    "Behind its own arguments each `_run` takes the [workspace](../../concepts/workspaces.md), its size in bytes and "
+    "the [stream](../../concepts/streams.md); NULL, 0 and NULL will do unless the workspace is said to be needed."
 )
 STRIDED = (
     "Every stride counts elements and may be 0 or negative. "
@@ -234,7 +234,9 @@ def python(cells: list[Cell]) -> str:
         ]
         notes = [inspect.cleandoc(c.__doc__) for c in (descriptor, args) if own_doc(c)]
         parts.append("```text\n" + "\n".join(lines) + "\n```\n\n" + "\n\n".join(escape(note) for note in notes))
-    return "\n\n".join(part.rstrip() for part in parts) + "\n\n[Plans](../../concepts/plans.md) has what all plans share."
+    return (
+        "\n\n".join(part.rstrip() for part in parts) + "\n\n[Plans](../../concepts/plans.md) has what all plans share."
+    )
 
 
 def own_doc(cls: type) -> bool:

@@ -49,7 +49,7 @@ def write(target: pathlib.Path, say: Callable[[str], None] = lambda line: None) 
 
 
 def included(text: str) -> str:
-    """`{{ README.md from A to B }}` becomes that file from the line that is A up to, and without, the line that is B."""
+    """`{{ README.md from A to B }}` becomes what that file has between the line that is A and the line that is B."""
 
     def part(m: re.Match[str]) -> str:
         lines = (ROOT / m[1]).read_text().splitlines()
@@ -90,9 +90,8 @@ def index(found: dict[str, Group]) -> str:
             row, function = group.members[0]
             said = typeset(row.functions[function] if function else row.doc.split(". ")[0].rstrip("."))
             gradient = "gradient" if any("_backward" in row.pattern for row, _ in group.members) else ""
-            lines.append(
-                f"| [{group.function}]({group.path.removeprefix('ops/')}) | {said} | {short(group.dtypes)} | {gradient} |"
-            )
+            link = f"[{group.function}]({group.path.removeprefix('ops/')})"
+            lines.append(f"| {link} | {said} | {short(group.dtypes)} | {gradient} |")
         parts.append(f"## {title}\n\n" + "\n".join(lines) + "\n")
     return "\n".join(parts)
 
