@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Looks at the built site with a browser: python tools/docs/check_site.py [SITE] [--browser PATH]
 
-Needs playwright (PyPI) and Chromium (`apt-get install chromium`, or `playwright install chromium`). The site is opened as
-files and from a local server; of both it is asked that
+Needs playwright (PyPI) and Chromium (`apt-get install chromium`, or `playwright install chromium`). The site is opened
+as files and from a local server; of both it is asked that
 
 - no page asks another host for anything, and none logs an error;
 - a search finds the page of a function;
@@ -23,7 +23,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Error, sync_playwright
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = (
@@ -70,10 +70,10 @@ def look(page: Any, base: str, faults: list[str]) -> None:
         faults.append("unary_gelu.html: no chart")
     for words, wanted in SEARCHES.items():
         page.goto(f"{base}/index.html")
-        page.locator(".md-search__input").fill(words)
         try:
+            page.locator(".md-search__input").fill(words, timeout=20_000)
             page.locator(f'.md-search-result__link[href*="{wanted}"]').first.wait_for(state="attached", timeout=20_000)
-        except Exception:
+        except Error:
             faults.append(f"search for {words!r} does not find {wanted}")
 
 

@@ -94,7 +94,9 @@ def formulas(group: Group) -> str:
 
 
 def escape(text: str) -> str:
-    return text.replace("{", "&#123;").replace("}", "&#125;")
+    """Text of which Markdown takes nothing for a mark, but for code between backticks."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(p if p.startswith("`") else re.sub(r"[{}*_<>]", lambda m: f"&#{ord(m[0])};", p) for p in parts)
 
 
 def name_of(row: Row, function: str) -> str:
@@ -144,7 +146,7 @@ def form(group: Group, row: Row, function: str) -> str:
     head = ("argument", "C type", "", "")
     return "\n\n".join(
         [
-            f"### {name_of(row, function)}",
+            f"### {heading(group, row, function)}",
             dtypes(row),
             f"```c\n{prototypes}\n```",
             table(head, lines),
@@ -154,6 +156,14 @@ def form(group: Group, row: Row, function: str) -> str:
             else "",
         ]
     ).rstrip()
+
+
+def heading(group: Group, row: Row, function: str) -> str:
+    """The name without dtypes, and where that is another form's, too, what the table adds to tell the rows apart."""
+    name = name_of(row, function)
+    more = row.name.partition(" ")[2]
+    alone = [name_of(*member) for member in group.members].count(name) == 1
+    return name if alone or not more else f"{name}, {more}"
 
 
 def dtypes(row: Row) -> str:
