@@ -15,6 +15,7 @@ BENCH = ROOT / "tools" / "bench" / "results"
 ACCURACY = ROOT / "tools" / "accuracy" / "results"
 SPEED_FILES = ("h200_cuda.json", "cpu_epyc_1thread.json")
 ERROR_FILES = ("cuda.json", "cpu.json")
+SMALL = 1 << 20  # bytes; of less the launch is nearly all, and a rate says nothing
 SUMMARIES = {"speed": "tools/bench/results/README.md", "error": "tools/accuracy/README.md"}
 
 
@@ -51,6 +52,7 @@ def speed(group: Group) -> str:
                 row["of_copy"] / row["times_peer"] if row["times_peer"] else None,
             )
             for row in rows
+            if row["bytes"] >= SMALL
         ]
         lines = [
             (
@@ -63,7 +65,8 @@ def speed(group: Group) -> str:
         head = ("problem", "dtype", "MiB", "µs", f"µs {peer(rows)}", "of a copy", f"times {peer(rows)}")
         parts.append(
             f"### {facts['device']}\n\n{machine(facts)}, commit `{facts['library']['commit']}`.\n\n"
-            f"{chart(bars, 'rate as a share of a device copy', 1.0)}\n\n{details('The numbers', table(head, lines))}"
+            f"{chart(bars, 'rate as a share of a device copy', 1.0) if bars else ''}\n\n"
+            f"{details('The numbers', table(head, lines))}"
         )
     if not parts:
         return ""

@@ -85,7 +85,7 @@ def formulas(group: Group) -> str:
     for row, function in group.members:
         if "_strided" in row.pattern and not row.pattern.startswith("gated"):
             continue
-        said.setdefault(statement(row, function), []).append(name_of(row, function))
+        said.setdefault(statement(row, function), []).append(heading(group, row, function))
     items = [
         f'<div class="bk-formula"><span class="bk-form">{escape(", ".join(names))}</span><p>{text}</p></div>'
         for text, names in said.items()
@@ -190,7 +190,10 @@ def argument(p: Param, row: Row, function: str, slots: dict[str, str]) -> tuple[
     kind = p.prototype(slots).removesuffix(p.name).strip()
     dtype = {"T": "`{T}`", "U": "`{U}`", "I": "`{I}`"}.get(p.dtype, f"`{p.dtype_of(slots)}`")
     if p.is_pointer:
-        return (f"`{p.name}`", f"`{kind}`", f"{dtype} `[{p.shape}]`", DIRECTIONS[p.direction])
+        what = DIRECTIONS[p.direction]
+        if p.name == "saved":
+            what += f": `{row.saves[function]}` of the forward op"
+        return (f"`{p.name}`", f"`{kind}`", f"{dtype} `[{p.shape}]`", what)
     what = {"stride": f"strides of `{p.of}`", "offset": f"offset within `{p.of}`"}.get(p.role) or ROLES[p.role]
     default = row.defaults.get(function, {}).get(p.name)
     if default is not None:
@@ -239,8 +242,10 @@ def python(cells: list[Cell]) -> str:
         plan = getattr(bk, f"{name}Plan")
         descriptor, args = plan.descriptor_type, plan.args_type
         lines = [
-            f"baracuda.{name}Plan.select(stream, {signature(descriptor)}, preference=PlanPreference())",
-            f"plan.run(stream, workspace, {signature(args)})",
+            f"plan = baracuda.{name}Plan.select(stream, descriptor, preference=PlanPreference())",
+            "plan.run(stream, workspace, args)",
+            f"descriptor: {signature(descriptor)}",
+            f"args:       {signature(args)}",
         ]
         notes = [inspect.cleandoc(c.__doc__) for c in (descriptor, args) if own_doc(c)]
         parts.append("```text\n" + "\n".join(lines) + "\n```\n\n" + "\n\n".join(escape(note) for note in notes))

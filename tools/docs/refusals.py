@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 from tools.docs.groups import Group
@@ -13,11 +14,13 @@ STATUS = {
 
 
 def refusals(group: Group, library: Any) -> list[tuple[str, str]]:
-    """(status, text) of the calls that fail, each once. The first dtype of a row stands for all."""
+    """(status, text) of the calls that fail, one for those whose texts differ in numbers alone, and without addresses. The
+    first dtype of a row stands for all.
+    """
     from cases import CASES, Draw
     from harness import itemsize, launch, workspace_size
 
-    found: dict[tuple[str, str], None] = {}
+    found: dict[str, tuple[str, str]] = {}
     for row, _ in group.members:
         case = CASES[row.name]
         op, slots = next((op, slots) for op, (of, slots) in group.ops.items() if of is row)
@@ -32,5 +35,6 @@ def refusals(group: Group, library: Any) -> list[tuple[str, str]]:
             short = max(0, workspace_size(library, op, problem) - 1) if bad.short else None
             outcome = launch(library, op, problem, shift=bad.shift, alias=bad.alias, workspace=short)
             if outcome.status:
-                found.setdefault((STATUS[outcome.status], outcome.text.partition(": ")[2]))
-    return list(found)
+                text = re.sub(r"0x[0-9a-f]+", "0x...", outcome.text.partition(": ")[2])
+                found.setdefault(re.sub(r"\d+", "", text).replace("-", ""), (STATUS[outcome.status], text))
+    return list(found.values())
