@@ -8,6 +8,7 @@ import html
 import json
 from typing import Any
 
+from tools.bench.markdown import SMALL
 from tools.docs import ROOT
 from tools.docs.groups import Group
 
@@ -15,7 +16,6 @@ BENCH = ROOT / "tools" / "bench" / "results"
 ACCURACY = ROOT / "tools" / "accuracy" / "results"
 SPEED_FILES = ("h200_cuda.json", "cpu_epyc_1thread.json")
 ERROR_FILES = ("cuda.json", "cpu.json")
-SMALL = 1 << 20  # bytes; of less the launch is nearly all, and a rate says nothing
 SUMMARIES = {"speed": "tools/bench/results/README.md", "error": "tools/accuracy/README.md"}
 
 

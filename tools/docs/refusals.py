@@ -14,8 +14,8 @@ STATUS = {
 
 
 def refusals(group: Group, library: Any) -> list[tuple[str, str]]:
-    """(status, text) of the calls that fail, one for those whose texts differ in numbers alone, and without addresses. The
-    first dtype of a row stands for all.
+    """(status, text) of the calls that fail, one for those whose texts differ in numbers alone, and without
+    addresses. The first dtype of a row stands for all.
     """
     from cases import CASES, Draw
     from harness import itemsize, launch, workspace_size
