@@ -1,4 +1,8 @@
-"""Machine-learning kernels on raw pointers: plans over the baracuda C library, on CUDA or the CPU.
+"""Machine-learning kernels on arrays and raw pointers, over the baracuda C library, on CUDA or the CPU.
+
+    y = bk.gelu(bk.add(x, bias))  # of NumPy, PyTorch, CuPy, JAX ...: y is of the kind of x
+
+There is a function for each op (baracuda.functions). For runtimes and bindings there are plans:
 
     plan = bk.SegmentSumPlan.select(stream, bk.SegmentSumDescriptor(n, d, segments, element=bk.f32))
     plan.run(stream, bk.workspace(plan), bk.SegmentSumArgs(input=x, segment_ids=ids, output=y))
@@ -51,6 +55,7 @@ from baracuda.errors import (
     UnsupportedError,
     WorkspaceTooSmallError,
 )
+from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
 from baracuda.kinds import (
     ActivationKind,
     ArchSku,
@@ -62,6 +67,7 @@ from baracuda.kinds import (
     EmbeddingKind,
     EpilogueKind,
     GatedActivationKind,
+    ImageKind,
     LayoutSku,
     MathPrecision,
     OpCategory,
@@ -71,7 +77,7 @@ from baracuda.kinds import (
     UnaryKind,
 )
 from baracuda.memory import asarray, clear, download, empty, synchronize, upload, workspace, zeros
-from baracuda.plan import KernelSku, Plan, PlanPreference, PrecisionGuarantee
+from baracuda.plan import Plan
 from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
@@ -87,6 +93,8 @@ if TYPE_CHECKING:
     from baracuda.elementwise.unary import *  # noqa: F403
     from baracuda.elementwise.where import *  # noqa: F403
     from baracuda.embedding import *  # noqa: F403
+    from baracuda.functions import *  # noqa: F403
+    from baracuda.image import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
 
@@ -105,23 +113,33 @@ _OPS = {
     "elementwise.unary": "Unary UnaryBackward UnaryParam UnaryParamBackward",
     "elementwise.where": "Where WhereBackward",
     "embedding": "EmbeddingBag EmbeddingBagBackward",
+    "image": "AffineGrid2d",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
 }
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
+_LAZY["set_allocator"] = "_functions.arrays"
 
 
 def __getattr__(name: str) -> Any:
     module = _LAZY.get(name)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name.startswith("_") or name not in _functions_of_arrays():
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = "functions"
     value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_LAZY))
+    return sorted({*globals(), *_LAZY, *_functions_of_arrays()})
+
+
+def _functions_of_arrays() -> Any:
+    from baracuda._functions.spec import specs
+
+    return specs()
 
 
 __all__ = [
@@ -140,6 +158,7 @@ __all__ = [
     "EmbeddingKind",
     "EpilogueKind",
     "GatedActivationKind",
+    "ImageKind",
     "InternalError",
     "InvalidProblemError",
     "KernelSku",

@@ -13,6 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 _INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
+# What T.bits and T.compute are, where they are not T.
+_FORMS = {
+    "bits": {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"},
+    "compute": {"f16": "f32", "bf16": "f32"},
+}
 
 
 class Param(NamedTuple):
@@ -39,6 +44,22 @@ class Param(NamedTuple):
     def is_pointer(self) -> bool:
         """Whether it points to an operand."""
         return self.direction not in ("", "host")
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it is a pointer that is never NULL, but for inputs that no wanted output reads."""
+        return self.is_pointer and not self.direction.endswith("?")
+
+    @property
+    def is_output(self) -> bool:
+        """Whether something is written there."""
+        return "out" in self.direction
+
+    def dtype_of(self, slots: Mapping[str, str]) -> str:
+        """Symbol spelling of its dtype, or of the elements behind it, for the choices of the slots."""
+        slot, _, form = self.dtype.partition(".")
+        dtype = slots.get(slot, slot)
+        return _FORMS[form].get(dtype, dtype) if form else dtype
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,6 +91,44 @@ class Row:
         """Parameters of `_run` up to the workspace, in order."""
         return tuple(Param(*fields) for fields in self.parameters)
 
+    @functools.cached_property
+    def pointers(self) -> tuple[Param, ...]:
+        """Operands, in order."""
+        return tuple(param for param in self.params if param.is_pointer)
+
+    @property
+    def first_input(self) -> Param:
+        """The one operand that is read whatever is wanted."""
+        return next(param for param in self.pointers if not param.is_output)
+
+    @functools.cached_property
+    def problem(self) -> tuple[Param, ...]:
+        """Parameters of workspace_size: all but operands."""
+        return tuple(param for param in self.params if not param.is_pointer)
+
+    @functools.cached_property
+    def check_params(self) -> tuple[Param, ...]:
+        """Parameters of can_implement."""
+        by_name = {param.name: param for param in self.params}
+        return tuple(by_name[name] for name in self.check) or self.params
+
+    def needed(self, function: str) -> dict[Param, tuple[Param, ...] | None]:
+        """Pointers that may not be NULL: None, or only where one of these outputs is not."""
+        reads = self.reads.get(function)
+        outputs = [param for param in self.pointers if param.is_output]
+        found: dict[Param, tuple[Param, ...] | None] = {}
+        for param in self.pointers:
+            if not param.is_required:
+                continue
+            readers = None
+            if reads is not None and not param.is_output and param != self.first_input:
+                readers = tuple(out for out in outputs if param.name in reads[out.name])
+            if readers is None or any(out.is_required for out in readers):
+                found[param] = None
+            elif readers:
+                found[param] = readers
+        return found
+
     def check_arguments(self, call: Sequence[Any]) -> tuple[Any, ...]:
         """Those of the arguments of `_run` that can_implement takes."""
         if not self.check:
@@ -89,6 +148,11 @@ class Op(NamedTuple):
     row: Row
     function: str  # choice of {F}, or ""
     dtypes: tuple[str, ...]  # choices of the row's slots
+
+    @property
+    def slots(self) -> dict[str, str]:
+        """The choices by slot: F, T, U, I."""
+        return {**({"F": self.function} if self.function else {}), **dict(zip(self.row.slots, self.dtypes))}
 
 
 def _ops(row: Row) -> list[Op]:

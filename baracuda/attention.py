@@ -7,12 +7,12 @@ dslopes[h] = sum over b, i, j of dy[b, h, i, j] * (j - i); either may be None, n
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
-from baracuda.errors import InvalidProblemError
 from baracuda.kinds import AttentionKind, OpCategory
-from baracuda.operands import Args, Operand, Viewable, Views
+from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -43,38 +43,24 @@ class AlibiBackwardArgs(Args):
     dslopes: Viewable | None = None
 
 
-_SCALARS = ("batch_size", "num_heads", "query_len", "key_len")
+_EXTENTS = {"batch": "batch_size", "heads": "num_heads", "q_len": "query_len", "k_len": "key_len"}
 
 
 class AlibiPlan(Plan):
     __slots__ = ()
     op = "alibi_{T}"
     category = OpCategory.ATTENTION
+    kind = AttentionKind.ALIBI
     descriptor_type = AlibiDescriptor
     args_type = AlibiArgs
-    scalars = _SCALARS
-    operands = (
-        Operand("scores", _SCALARS),
-        Operand("slopes", ("num_heads",)),
-        Operand("out", _SCALARS, output=True, may_be=("scores",)),
-    )
-    kind = AttentionKind.ALIBI
+    names: ClassVar = {**_EXTENTS, "y": "out"}
 
 
 class AlibiBackwardPlan(Plan):
     __slots__ = ()
     op = "alibi_backward_{T}"
     category = OpCategory.ATTENTION
+    kind = AttentionKind.ALIBI
     descriptor_type = AlibiBackwardDescriptor
     args_type = AlibiBackwardArgs
-    scalars = _SCALARS
-    operands = (
-        Operand("dy", _SCALARS),
-        Operand("dscores", _SCALARS, output=True, optional=True, may_be=("dy",)),
-        Operand("dslopes", ("num_heads",), output=True, optional=True),
-    )
-    kind = AttentionKind.ALIBI
-
-    def check(self, views: Views) -> None:
-        if views["dscores"] is None and views["dslopes"] is None:
-            raise InvalidProblemError("dscores and dslopes are both None")
+    names: ClassVar = {**_EXTENTS, "da": "dscores", "dslope": "dslopes"}

@@ -19,6 +19,7 @@ MAX_RANK = 8
 
 Check = Callable[[str, Any], Any]  # (field name, value) -> the value as the plan uses it
 D = TypeVar("D", bound="Descriptor")
+S = TypeVar("S", bound="ShapedDescriptor")
 
 
 def checked(check: Check, **options: Any) -> Any:
@@ -52,6 +53,15 @@ def shape_or_numel() -> Any:
         return _extents(name, value, 0, INT64_MAX)
 
     return checked(check)
+
+
+def broadcast() -> Any:
+    """Extents of an operand that broadcasts to `shape`, of equal rank; None leaves them to each launch."""
+
+    def check(name: str, value: object) -> tuple[int, ...] | None:
+        return None if value is None else _extents(name, value, 0, INT64_MAX)
+
+    return dataclasses.field(default=None, kw_only=True, metadata={"check": check, "broadcast": True})
 
 
 def real(**options: Any) -> Any:
@@ -108,6 +118,33 @@ class Descriptor:
         return type(self)(
             **{f.name: f.metadata["check"](f.name, getattr(self, f.name)) for f in dataclasses.fields(self)}
         )
+
+
+class ShapedDescriptor(Descriptor):
+    """Base of those whose operands have the shape `shape`, or broadcast to it."""
+
+    shape: Any
+
+    @property
+    def numel(self) -> int:
+        return product("shape", self.shape)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def validated(self: S) -> S:
+        valid = super().validated()
+        for field in dataclasses.fields(valid):
+            extents = getattr(valid, field.name) if "broadcast" in field.metadata else None
+            if extents is not None and not broadcasts(extents, valid.shape):
+                raise InvalidProblemError(f"{field.name} is {extents}, must broadcast to shape {valid.shape}")
+        return valid
+
+
+def broadcasts(extents: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether extents are those of `shape`, or 1 where they are not; ranks are equal."""
+    return len(extents) == len(shape) and all([have in (want, 1) for have, want in zip(extents, shape)])
 
 
 def product(name: str, extents: Iterable[int]) -> int:

@@ -9,13 +9,13 @@ caller zeroes dweight. indices are i32 or i64, offsets i32.
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 from baracuda import descriptor
 from baracuda._scalars import INT32_MIN, as_integer
 from baracuda.descriptor import Descriptor
-from baracuda.dtypes import ElementKind
 from baracuda.kinds import EmbeddingBagMode, EmbeddingKind, OpCategory
-from baracuda.operands import Args, Operand, Viewable
+from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -61,25 +61,13 @@ class EmbeddingBagBackwardArgs(Args):
     dweight: Viewable
 
 
-_SCALARS = ("total_indices", "num_embeddings", "embedding_dim", "num_bags", "mode", "padding")
-_INDICES = Operand("indices", ("total_indices",), index=True)
-_OFFSETS = Operand("offsets", ("num_bags",), dtype=ElementKind.I32)
-
-
 class EmbeddingBagPlan(Plan):
     __slots__ = ()
     op = "embedding_bag{I}_{T}"
     category = OpCategory.EMBEDDING
     descriptor_type = EmbeddingBagDescriptor
     args_type = EmbeddingBagArgs
-    scalars = _SCALARS
-    operands = (
-        Operand("weight", ("num_embeddings", "embedding_dim")),
-        _INDICES,
-        _OFFSETS,
-        Operand("output", ("num_bags", "embedding_dim"), output=True),
-    )
-    aux_element = ElementKind.I32
+    names: ClassVar = {"padding_idx": "padding", "out": "output"}
 
     @property
     def kind(self) -> EmbeddingKind:
@@ -93,14 +81,7 @@ class EmbeddingBagBackwardPlan(Plan):
     category = OpCategory.EMBEDDING
     descriptor_type = EmbeddingBagBackwardDescriptor
     args_type = EmbeddingBagBackwardArgs
-    scalars = _SCALARS
-    operands = (
-        Operand("dout", ("num_bags", "embedding_dim")),
-        _INDICES,
-        _OFFSETS,
-        Operand("dweight", ("num_embeddings", "embedding_dim"), output=True),
-    )
-    aux_element = ElementKind.I32
+    names: ClassVar = {"padding_idx": "padding"}
 
     @property
     def kind(self) -> EmbeddingKind:

@@ -6,6 +6,8 @@ fault) and `text`. The library's statuses and `STATUS_ERRORS` are held against e
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -122,6 +124,19 @@ def raise_for_status(library: Library, symbol: str, status: int) -> None:
     if error is None:
         raise UnknownStatusError(f"{symbol} returned status {status}: {text}", symbol=symbol, status=status)
     raise error(text, symbol=symbol)
+
+
+@contextlib.contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Errors of Python's own checks begin with the op; the C library's already do."""
+    try:
+        yield
+    except BaracudaError as error:
+        if not error.symbol and not isinstance(error, ImportError):
+            error.symbol = name
+            error.text = f"{name}: {error.text}"
+            error.args = (error.text,)
+        raise
 
 
 def _restore(cls: type[BaracudaError], args: tuple[Any, ...], state: dict[str, Any]) -> BaracudaError:

@@ -44,14 +44,29 @@ _CATEGORY_TOKENS = (
 
 
 class ArchSku(IntEnum):
+    """Machine code: of NVIDIA's chips, and of processors, CPU standing for what every one of them has. Numbers from 200
+    up are ours.
+    """
+
     SM80 = 0
     SM89 = 1
     SM90A = 2
+    SM86 = 200
+    SM87 = 201
+    SM90 = 202
+    SM100 = 203
+    SM103 = 204
+    SM110 = 205
+    SM120 = 206
+    SM121 = 207
+    CPU = 300
+    AVX2 = 301
+    AVX512 = 302
 
     @property
     def token(self) -> str:
         """Spelling in persisted files."""
-        return f"cuda:{self.name.lower()}"
+        return f"{'cpu' if self >= ArchSku.CPU else 'cuda'}:{self.name.lower()}"
 
 
 class BackendKind(IntEnum):
@@ -186,6 +201,31 @@ class AttentionKind(IntEnum):
     SELECTIVE_SCAN = 8
     BLOCK_SPARSE_ATTENTION = 9
     RING_ATTENTION = 10
+
+
+class ImageKind(IntEnum):
+    INTERPOLATE_BILINEAR_2D = 0
+    INTERPOLATE_BILINEAR_2D_BACKWARD = 1
+    INTERPOLATE_NEAREST_2D = 2
+    INTERPOLATE_NEAREST_2D_BACKWARD = 3
+    INTERPOLATE_BICUBIC_2D = 4
+    INTERPOLATE_BICUBIC_2D_BACKWARD = 5
+    INTERPOLATE_TRILINEAR_3D = 6
+    INTERPOLATE_TRILINEAR_3D_BACKWARD = 7
+    INTERPOLATE_LINEAR_1D = 8
+    INTERPOLATE_LINEAR_1D_BACKWARD = 9
+    INTERPOLATE_AREA_2D = 10
+    INTERPOLATE_AREA_2D_BACKWARD = 11
+    GRID_SAMPLE_2D = 16
+    GRID_SAMPLE_2D_BACKWARD = 17
+    AFFINE_GRID_2D = 18
+    PIXEL_SHUFFLE = 24
+    PIXEL_UNSHUFFLE = 25
+    ROI_ALIGN = 32
+    ROI_ALIGN_BACKWARD = 33
+    ROI_POOL = 34
+    ROI_POOL_BACKWARD = 35
+    NMS = 40
 
 
 class UnaryKind(IntEnum):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from baracuda._scalars import INT64_MAX
+from baracuda.descriptor import broadcasts
 from baracuda.dtypes import ElementKind
 from baracuda.errors import BufferTooSmallError, InvalidProblemError, MisalignedOperandError, UnsupportedError
 from baracuda.tensor import TensorRef, tensor
@@ -32,56 +33,38 @@ class Args:
                 object.__setattr__(self, field.name, tensor(value, f"{type(self).__name__}: {field.name}"))
 
 
-@dataclasses.dataclass(frozen=True)
-class Operand:
-    """A tensor parameter, in the C function's order.
+class Operand(NamedTuple):
+    """A tensor parameter of one plan: what a view for it must be.
 
-    shape      names of descriptor extents, or the name of a descriptor attribute that is a whole shape
-    dtype      None: the descriptor's element; a tuple: any of these; a text: the descriptor attribute that has it
-    index      dtype is i32 or i64 and selects the symbol
-    strided    the C function takes its strides; otherwise the view must be contiguous
+    extents    the shape that the op sees
+    label      what messages call that shape: "shape", "(num_bags, embedding_dim)"
+    dtypes     any of these
+    output     written
+    strided    any strides; otherwise the view must be contiguous
     broadcast  an extent of 1 stands for any extent; a gradient is summed there
+    exact      where the descriptor says how far an operand broadcasts: the only shape that its view may have
     may_be     operands that an output may be identical with
     """
 
     name: str
-    shape: str | tuple[str, ...]
-    dtype: ElementKind | tuple[ElementKind, ...] | str | None = None
-    index: bool = False
-    output: bool = False
-    optional: bool = False
-    strided: bool = False
-    broadcast: bool = False
-    may_be: tuple[str, ...] = ()
-
-    def extents(self, descriptor: object) -> tuple[int, ...]:
-        if isinstance(self.shape, str):
-            return tuple(getattr(descriptor, self.shape))
-        return tuple(getattr(descriptor, name) for name in self.shape)
-
-    def dtypes(self, descriptor: Any) -> tuple[ElementKind, ...]:
-        """The dtypes that a view may have."""
-        if self.index:
-            return (ElementKind.I32, ElementKind.I64)
-        if isinstance(self.dtype, tuple):
-            return self.dtype
-        if isinstance(self.dtype, str):
-            return (getattr(descriptor, self.dtype),)
-        return (descriptor.element if self.dtype is None else self.dtype,)
-
-    @property
-    def label(self) -> str:
-        """The expected shape in words: "(num_bags, embedding_dim)"."""
-        if isinstance(self.shape, str):
-            return self.shape
-        return f"({', '.join(self.shape)}{',' if len(self.shape) == 1 else ''})"
+    extents: tuple[int, ...]
+    label: str
+    dtypes: tuple[ElementKind, ...]
+    output: bool
+    strided: bool
+    broadcast: bool
+    exact: tuple[int, ...] | None
+    may_be: tuple[str, ...]
 
 
-def check_view(operand: Operand, view: TensorRef, descriptor: Any, extents: tuple[int, ...], backend: str) -> None:
-    """Raise unless `view` can be passed for `operand`, whose extents these are."""
+def check_view(operand: Operand, view: TensorRef, backend: str) -> None:
+    """Raise unless `view` can be passed for `operand`."""
     name = operand.name
-    _check_dtype(operand, view, operand.dtypes(descriptor))
-    _check_shape(operand, view, extents)
+    if view.dtype not in operand.dtypes:
+        wanted = " or ".join([kind.token for kind in operand.dtypes])
+        raise InvalidProblemError(f"{name} has dtype {view.dtype}, expected {wanted}")
+    if view.shape != (operand.exact or operand.extents):
+        _check_shape(operand, view)
     if view.device is not None and view.device != backend:
         raise InvalidProblemError(f"{name} is in {view.device} memory, the library is a {backend} library")
     if operand.output and view.readonly:
@@ -99,18 +82,15 @@ def check_view(operand: Operand, view: TensorRef, descriptor: Any, extents: tupl
         raise InvalidProblemError(f"{name} has strides {view.strides} for shape {view.shape}: its cells overlap")
 
 
-def _check_dtype(operand: Operand, view: TensorRef, allowed: tuple[ElementKind, ...]) -> None:
-    if view.dtype not in allowed:
-        wanted = " or ".join(kind.token for kind in allowed)
-        raise InvalidProblemError(f"{operand.name} has dtype {view.dtype}, expected {wanted}")
-
-
-def _check_shape(operand: Operand, view: TensorRef, expected: tuple[int, ...]) -> None:
-    if view.shape == expected:
-        return
-    may_broadcast = operand.broadcast and len(view.shape) == len(expected)
-    if not may_broadcast or any(have not in (want, 1) for have, want in zip(view.shape, expected)):
-        raise InvalidProblemError(f"{operand.name} has shape {view.shape}, expected {operand.label} = {expected}")
+def _check_shape(operand: Operand, view: TensorRef) -> None:
+    """Of a view that is not exactly what is expected."""
+    if operand.exact is not None:
+        label = f"{operand.name.removeprefix('d') if operand.output else operand.name}_shape"
+        raise InvalidProblemError(f"{operand.name} has shape {view.shape}, expected {label} = {operand.exact}")
+    if not operand.broadcast or not broadcasts(view.shape, operand.extents):
+        raise InvalidProblemError(
+            f"{operand.name} has shape {view.shape}, expected {operand.label} = {operand.extents}"
+        )
 
 
 def check_reach(name: str, view: TensorRef) -> None:
@@ -142,11 +122,11 @@ def _cells_are_distinct(view: TensorRef) -> bool:
     return True
 
 
-def effective_strides(view: TensorRef, expected: Sequence[int]) -> tuple[int, ...]:
-    """Strides of `view` broadcast to `expected`: 0 where an extent of 1 is repeated."""
-    if view.shape == expected:
-        return view.strides
-    return tuple(0 if e == 1 and w != 1 else s for s, e, w in zip(view.strides, view.shape, expected))
+def effective_strides(shape: Sequence[int], strides: tuple[int, ...], extents: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a view broadcast to `extents`: 0 where an extent of 1 is repeated."""
+    if shape == extents:
+        return strides
+    return tuple([0 if have == 1 and want != 1 else step for step, have, want in zip(strides, shape, extents)])
 
 
 def check_overlaps(operands: Sequence[Operand], views: Views, may_coincide: Callable[[str, str, Views], bool]) -> None:

@@ -12,9 +12,8 @@ from typing import ClassVar
 
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
-from baracuda.dtypes import ElementKind
 from baracuda.kinds import OpCategory, SegmentKind
-from baracuda.operands import Args, Operand, Viewable
+from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -64,45 +63,35 @@ class UnsortedSegmentSumBackwardArgs(SegmentSumBackwardArgs):
     pass
 
 
-_INPUT, _OUTPUT = ("num_inputs", "embedding_dim"), ("num_segments", "embedding_dim")
-_IDS = Operand("segment_ids", ("num_inputs",), index=True)
-
-
 class SegmentSumPlan(Plan):
     __slots__ = ()
     op = "segment_sum{I}_{T}"
     category = OpCategory.SEGMENT_OPS
+    kind = SegmentKind.SEGMENT_SUM
     descriptor_type: ClassVar[type[Descriptor]] = SegmentSumDescriptor
     args_type: ClassVar[type[Args]] = SegmentSumArgs
-    scalars = ("num_inputs", "embedding_dim", "num_segments")
-    operands = (Operand("input", _INPUT), _IDS, Operand("output", _OUTPUT, output=True))
-    aux_element = ElementKind.I32
-    kind = SegmentKind.SEGMENT_SUM
+    names: ClassVar = {"n": "num_inputs", "d": "embedding_dim"}
 
 
-class SegmentSumBackwardPlan(Plan):
+class SegmentSumBackwardPlan(SegmentSumPlan):
     __slots__ = ()
     op = "segment_sum_backward{I}_{T}"
-    category = OpCategory.SEGMENT_OPS
+    kind = SegmentKind.SEGMENT_SUM_BACKWARD
     descriptor_type: ClassVar[type[Descriptor]] = SegmentSumBackwardDescriptor
     args_type: ClassVar[type[Args]] = SegmentSumBackwardArgs
-    scalars = ("num_inputs", "embedding_dim", "num_segments")
-    operands = (Operand("d_output", _OUTPUT), _IDS, Operand("d_input", _INPUT, output=True))
-    aux_element = ElementKind.I32
-    kind = SegmentKind.SEGMENT_SUM_BACKWARD
 
 
 class UnsortedSegmentSumPlan(SegmentSumPlan):
     __slots__ = ()
     op = "unsorted_segment_sum{I}_{T}"
+    kind = SegmentKind.UNSORTED_SEGMENT_SUM
     descriptor_type = UnsortedSegmentSumDescriptor
     args_type = UnsortedSegmentSumArgs
-    kind = SegmentKind.UNSORTED_SEGMENT_SUM
 
 
-class UnsortedSegmentSumBackwardPlan(SegmentSumBackwardPlan):
+class UnsortedSegmentSumBackwardPlan(SegmentSumPlan):
     __slots__ = ()
     op = "unsorted_segment_sum_backward{I}_{T}"
+    kind = SegmentKind.UNSORTED_SEGMENT_SUM_BACKWARD
     descriptor_type = UnsortedSegmentSumBackwardDescriptor
     args_type = UnsortedSegmentSumBackwardArgs
-    kind = SegmentKind.UNSORTED_SEGMENT_SUM_BACKWARD

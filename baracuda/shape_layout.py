@@ -7,15 +7,14 @@ dy[c + k * input_shape], accumulated in f32 for f16 and bf16. Strides of any sig
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from typing import ClassVar
 
 from baracuda import descriptor
 from baracuda._scalars import INT32_MAX
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind
-from baracuda.operands import Args, Operand, Viewable
+from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -29,6 +28,18 @@ class RepeatDescriptor(Descriptor):
     @property
     def output_shape(self) -> tuple[int, ...]:
         return tuple(extent * times for extent, times in zip(self.input_shape, self.repeats))
+
+    @property
+    def rank(self) -> int:
+        return len(self.input_shape)
+
+    @property
+    def input_numel(self) -> int:
+        return product("dx", self.input_shape)
+
+    @property
+    def output_numel(self) -> int:
+        return product("y", self.output_shape)
 
     def validated(self) -> RepeatDescriptor:
         valid = super().validated()
@@ -62,37 +73,16 @@ class RepeatPlan(Plan):
     __slots__ = ()
     op = "repeat_{T}"
     category = OpCategory.SHAPE_LAYOUT
+    kind = ShapeLayoutKind.REPEAT
     descriptor_type = RepeatDescriptor
     args_type = RepeatArgs
-    operands = (
-        Operand("x", "input_shape", strided=True),
-        Operand("y", "output_shape", strided=True, output=True),
-    )
-    kind = ShapeLayoutKind.REPEAT
-
-    def problem(self, strides: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:
-        inputs, outputs = self.descriptor.input_shape, self.descriptor.output_shape
-        return (
-            product("y", outputs), len(inputs), self.int32_array(inputs), self.int32_array(outputs),
-            self.int64_array(strides["x"]), self.int64_array(strides["y"]),
-        )  # fmt: skip
 
 
 class RepeatBackwardPlan(Plan):
     __slots__ = ()
     op = "repeat_backward_{T}"
     category = OpCategory.SHAPE_LAYOUT
+    kind = ShapeLayoutKind.REPEAT
     descriptor_type = RepeatBackwardDescriptor
     args_type = RepeatBackwardArgs
-    operands = (
-        Operand("dy", "output_shape", strided=True),
-        Operand("dx", "input_shape", strided=True, output=True),
-    )
-    kind = ShapeLayoutKind.REPEAT
-
-    def problem(self, strides: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:
-        inputs, repeats = self.descriptor.input_shape, self.descriptor.repeats
-        return (
-            product("dx", inputs), len(inputs), self.int32_array(inputs), self.int32_array(repeats),
-            self.int64_array(strides["dy"]), self.int64_array(strides["dx"]),
-        )  # fmt: skip
+    shapes: ClassVar = {"dy": "output_shape"}

@@ -22,6 +22,18 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
     return True if collection_path == TESTS / {"cpu": "cpu", "cuda": "gpu"}[other] else None
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a library of some families or dtypes (BARACUDA_LIB), tests by op are those of the ops that it has."""
+    info = bk.default_library().build_info
+    if "families" not in info and "dtypes" not in info:
+        return
+    symbols = set(bk.default_library().symbols())
+    ops = {item: getattr(getattr(item, "callspec", None), "params", {}).get("op") for item in items}
+    absent = [item for item, op in ops.items() if isinstance(op, str) and f"baracuda_kernels_{op}_run" not in symbols]
+    config.hook.pytest_deselected(items=absent)
+    items[:] = [item for item in items if item not in set(absent)]
+
+
 @pytest.fixture(scope="session")
 def library() -> bk.Library:
     """The library under test: the default one."""

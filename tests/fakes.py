@@ -95,10 +95,10 @@ def lerp_plan(shape, element=bk.f32, weight=0.25, **options):
 
 # Fields of a descriptor of every forward op; a gradient has those of its op, or its own.
 EXAMPLES = {
-    "Affine": (SHAPE, 2.0), "Alibi": (2, 3, 4, 5), "Binary": (bk.BinaryKind.ADD, SHAPE),
+    "Affine": (SHAPE, 2), "AffineGrid2d": (2, 3, 4), "Alibi": (2, 3, 4, 5), "Binary": (bk.BinaryKind.ADD, SHAPE),
     "BinaryBackward": (bk.BinaryKind.MUL, SHAPE), "BinaryCmp": (bk.BinaryCmpKind.EQ, SHAPE),
     "BinaryParam": (LERP, SHAPE, 0.5), "Cast": (SHAPE, bk.f16), "CastSubByte": (SHAPE, bk.s4),
-    "EmbeddingBag": (10, 4, 3, 7, SUM), "Fill": (SHAPE, 1.0),
+    "EmbeddingBag": (10, 4, 3, 7, SUM), "Fill": (SHAPE, 1),
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
     "SegmentSum": (6, 5, 4), "Ternary": (bk.TernaryKind.CLAMP, SHAPE), "Unary": (bk.UnaryKind.GELU, SHAPE),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "UnsortedSegmentSum": (6, 5, 4), "Where": (SHAPE,),
@@ -113,10 +113,9 @@ def example_descriptor(name):
 
 def example_args(name, **changes):
     """Contiguous views of different memory, of every operand."""
-    plan, descriptor = getattr(bk, f"{name}Plan"), example_descriptor(name)
+    plan = example_plan(name)
     views = {
-        operand.name: raw(operand.extents(descriptor), operand.dtypes(descriptor)[0], (k + 1) << 20)
-        for k, operand in enumerate(plan.operands)
+        operand.name: raw(operand.extents, operand.dtypes[0], (k + 1) << 20) for k, operand in enumerate(plan.operands)
     }
     return plan.args_type(**views | changes)
 

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import tolerances
+from oracle.numerics import decode
 from tools.accuracy.functions import Function
 from tools.accuracy.library import run
-from tools.accuracy.ulp import decode, errors
+from tools.accuracy.ulp import errors
 
 # some that lie next to multiples of pi / 2, and the ends of the ranges
 HARD = [

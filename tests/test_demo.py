@@ -9,10 +9,10 @@ import sys
 
 import baracuda as bk
 from baracuda import demo
-from harness import OPS, ROWS
 from harness.child import child_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+abi_table = importlib.import_module("abi_table")
 gen_abi = importlib.import_module("gen_abi")
 
 
@@ -77,8 +77,10 @@ def test_make_demo_builds_what_it_calls(library, monkeypatch):
     ((families, dtypes),) = re.findall(
         r'^DEMO_PART := FAMILIES="(.*)" DTYPES=(.*)$', (ROOT / "Makefile").read_text(), flags=re.M
     )
-    calls = [OPS[op] for op in called]
+    rows = abi_table.read_all()
+    instances = {op: (row, slots) for row in rows for op, slots in row.instances()}
+    calls = [instances[op] for op in called]
     assert {slots["T"] for _, slots in calls} == set(dtypes.split())
-    built = {op for op, _, _ in gen_abi.select(list(ROWS.values()), families.split(), dtypes.split())}
+    built = {op for op, _, _ in gen_abi.select(rows, families.split(), dtypes.split())}
     units = {row.unit_of(slots) for row, slots in calls}
-    assert units == {row.unit_of(slots) for row, slots in map(OPS.get, built)}
+    assert units == {row.unit_of(slots) for row, slots in map(instances.get, built)}

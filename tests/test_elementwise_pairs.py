@@ -14,7 +14,7 @@ from cases.elementwise import binary, binary_backward, binary_integer, compare, 
 from cases.elementwise.common import strided_maker
 from cases.model import special_integers
 from harness import FLOATS, INTEGERS, OPS, ROWS, Launch, launch
-from harness.numerics import COMPUTE, DIGITS, LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, round_to, width
+from oracle.numerics import COMPUTE, DIGITS, LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, round_to, width
 from test_properties import bounded, layouts, offsets, run, seeds, shapes
 
 RANDOM = 20000
@@ -100,7 +100,7 @@ def call(library, op, *values, **scalars):
 
 
 def instances(*rows):
-    return [pytest.param(op, slots, id=op) for row in rows for op, slots in ROWS[row].instances()]
+    return [pytest.param(op, slots, id=op) for op, (row, slots) in OPS.items() if row.name in rows]
 
 
 def check(library, op, case_module, values, **scalars):

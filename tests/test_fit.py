@@ -1,18 +1,19 @@
-"""The coefficients in the sources are those that tools/fit computes."""
+"""The coefficients in the sources are those that tools/fit computes, or as exact as it says."""
 
-import pathlib
 import re
 
 import mpmath as mp
 import numpy as np
 import pytest
 
+from tools.fit.bounds import NATIVE, bounds, lists_of
 from tools.fit.polynomials import polynomials
 
 pytestmark = pytest.mark.unsanitized("no library is called")
 
-CORE = pathlib.Path(__file__).resolve().parents[1] / "native" / "core" / "math"
+CORE = NATIVE / "core" / "math"
 POLYNOMIALS = list(polynomials())
+BOUNDS = list(bounds())
 NUMBER = r"[-+]?[0-9][0-9.]*(?:e[-+]?[0-9]+)?"
 ERROR = 2.0**-27  # of each, weighted to be relative to what it is part of: an eighth of f32's last place
 
@@ -36,9 +37,26 @@ def test_coefficients(polynomial):
 
 def test_every_polynomial_is_fitted():
     fitted = {(p.file, p.count) for p in POLYNOMIALS}
+    fitted |= {(b.file.removeprefix("core/math/"), len(numbers)) for b in BOUNDS for numbers in b.lists()}
     for file in CORE.glob("*_cpu.h"):
         for coefficients in committed(file.name):
             assert (file.name, len(coefficients)) in fitted, f"{file.name}: {coefficients}"
+
+
+@pytest.mark.parametrize("bound", BOUNDS, ids=[f"{b.file}: {b.name}" for b in BOUNDS])
+def test_error_of_other_polynomials(bound):
+    """As it is recorded: neither larger, nor by half smaller."""
+    error = float(mp.log(bound.largest_error(), 2))
+    assert bound.error - 1 < error <= bound.error, f"2^{error:.2f}"
+
+
+def test_every_polynomial_is_known():
+    known = {numbers for bound in BOUNDS for numbers in bound.lists()}
+    fitted = {f"core/math/{p.file}" for p in POLYNOMIALS}
+    for path in (*NATIVE.glob("core/math/*.h"), *NATIVE.glob("elementwise/*.h")):
+        file = str(path.relative_to(NATIVE))
+        for numbers in lists_of(file):
+            assert file in fitted or numbers in known, f"{file}: tools/fit/bounds.py lacks {', '.join(numbers)}"
 
 
 def test_bits_of_a_turn():

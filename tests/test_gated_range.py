@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 import tolerances
 from cases import Array, Expected, Problem
 from harness import FLOATS, launch
-from harness.numerics import DIGITS, LARGEST, LEAST, round_to
-from references import gated
+from oracle import GATED
+from oracle.numerics import DIGITS, LARGEST, LEAST, round_to
+from oracle.reals import Wide as X
 from test_properties import bounded, seeds
 
-X = gated.X
 NAMES = ("glu", "swiglu", "geglu")
 # a, b, dy
 KNOWN = [
@@ -57,7 +57,7 @@ def expected(value, size):
 
 
 def check(library, name, dtype, a, b, dy, strided=False):
-    function, slope = gated.FUNCTIONS[name]
+    function, slope = GATED[name].gate, GATED[name].slope
     x, z, g = (v.astype(X) for v in (a, b, dy))
     with np.errstate(all="ignore"):
         value, (rising, size) = function(z), slope(z)

@@ -8,7 +8,6 @@ import pytest
 
 import baracuda as bk
 from baracuda import _dlpack
-from baracuda._optable import ops
 from fakes import (
     LERP,
     PLANS,
@@ -188,7 +187,7 @@ def test_optional_operands_are_null():
 
 def outputs():
     """(plan, its output operand) for every output of every plan."""
-    return [(name, operand) for name in PLANS for operand in getattr(bk, f"{name}Plan").operands if operand.output]
+    return [(name, operand) for name in PLANS for operand in example_plan(name).operands if operand.output]
 
 
 class CopiedByDlpack:
@@ -290,8 +289,7 @@ def test_long_problems_pass_the_library(library, name, fields):
     """can_implement of C agrees; nothing is read."""
     plan = plan_of(name, *fields, library=library)
     views = {
-        operand.name: raw(operand.extents(plan.descriptor), operand.dtypes(plan.descriptor)[0], (k + 1) << 40)
-        for k, operand in enumerate(plan.operands)
+        operand.name: raw(operand.extents, operand.dtypes[0], (k + 1) << 40) for k, operand in enumerate(plan.operands)
     }
     plan.can_implement(plan.args_type(**views))
 
@@ -317,10 +315,7 @@ def test_axes_that_c_has_no_room_for(name, fields, text):
 def test_args_say_what_is_added_to(name):
     """Outputs are overwritten; one that C reads first is named in the help of its Args."""
     plan = getattr(bk, f"{name}Plan")
-    added = {
-        param.name for op in ops().values() if op.row.pattern == plan.op.replace("{kind}", "{F}")
-        for param in op.row.params if param.direction == "inout"
-    }  # fmt: skip
+    added = {form.row.accumulates for form in example_plan(name)._forms} - {""}
     for operand in added:
         assert f"{operand} is added to" in plan.args_type.__doc__
     assert ("added to" in (plan.args_type.__doc__ or "")) == bool(added)

@@ -3,6 +3,7 @@
 import pytest
 
 import baracuda as bk
+from baracuda import _arch
 from baracuda._optable import ops
 from fakes import (
     LERP,
@@ -127,21 +128,50 @@ def test_sku():
     plan = backward_plan(FakeLibrary("cuda"), bk.f16)
     sku = plan.sku
     assert (sku.category, sku.op) == (bk.OpCategory.EMBEDDING, bk.EmbeddingKind.EMBEDDING_BAG_SUM_BACKWARD)
-    assert (sku.element, sku.aux_element, sku.arch, sku.backend) == (
-        bk.f16,
-        bk.i32,
-        bk.ArchSku.SM80,
-        bk.BackendKind.BESPOKE,
-    )
+    assert (sku.element, sku.aux_element, sku.backend) == (bk.f16, bk.i32, bk.BackendKind.BESPOKE)
     assert sku.precision_guarantee == plan.precision_guarantee
     assert hash(sku) == hash(backward_plan(FakeLibrary("cuda"), bk.f16).sku)
-    assert backward_plan(FakeLibrary("cpu")).sku.arch is None
     assert lerp_plan((3,)).sku.op == LERP
+
+
+@pytest.mark.parametrize(
+    ("device", "archs", "expected"),
+    [
+        ((9, 0), ["sm_80", "sm_86", "sm_89", "sm_90"], bk.ArchSku.SM90),
+        ((9, 0), ["sm_90", "sm_90a"], bk.ArchSku.SM90A),
+        ((10, 0), ["sm_90", "sm_90a"], bk.ArchSku.SM90), ((8, 7), ["sm_80", "sm_86", "sm_90"], bk.ArchSku.SM86),
+        ((12, 1), ["sm_80"], bk.ArchSku.SM80), ((8, 0), ["sm_90"], None), ((7, 5), ["sm_80"], None),
+        (None, ["sm_90"], None), ((9, 0), [], None),
+    ],
+)  # fmt: skip
+def test_the_code_that_a_gpu_runs(monkeypatch, device, archs, expected):
+    monkeypatch.setattr(_arch, "capability", lambda: device)
+    library = FakeLibrary("cuda")
+    library.build_info["archs"] = archs
+    assert backward_plan(library).sku.arch is expected
+
+
+@pytest.mark.parametrize(("isa", "token"), [("baseline", "cpu"), ("avx2", "avx2"), ("avx512", "avx512"), (None, "cpu")])
+def test_the_code_that_a_processor_runs(isa, token):
+    library = FakeLibrary("cpu")
+    library.build_info |= {} if isa is None else {"isa": isa}
+    assert backward_plan(library).sku.arch.token == f"cpu:{token}"
+
+
+def test_the_sku_names_what_this_machine_runs(library):
+    arch = lerp_plan((3,)).sku.arch
+    if library.backend == "cpu":
+        assert arch.name.lower() == library.build_info.get("isa", "baseline").replace("baseline", "cpu")
+    else:
+        major, minor = _arch.capability()
+        built = {f"sm_{arch.name.lower().removeprefix('sm')}"} & set(library.build_info["archs"])
+        assert built
+        assert arch.name.startswith(f"SM{major}{minor}") or f"sm_{major}{minor}" not in library.build_info["archs"]
 
 
 def summed_args(name):
     """Arguments whose gradients are sums along the first axis, where the plan has such gradients."""
-    plain, operands = example_args(name), getattr(bk, f"{name}Plan").operands
+    plain, operands = example_args(name), example_plan(name).operands
     views = {operand.name: getattr(plain, operand.name) for operand in operands if operand.output and operand.broadcast}
     ones = {n: raw((1, *view.shape[1:]), view.dtype, view.ptr) for n, view in views.items()}
     return example_args(name, **ones)
@@ -181,9 +211,69 @@ def test_a_short_workspace_on_the_library(library):
     assert (caught.value.needed, caught.value.got) == (plan.workspace_size_for(args), 8)
     op, call = plan._operand_call(args)
     scratch, null = bk.empty((8,), bk.u8), library.ffi.NULL
-    assert library.function(op)(*call, scratch.pointer, 8, null) == 4
+    assert library.function(op.name)(*call, scratch.pointer, 8, null) == 4
     assert f">= {caught.value.needed}" in library.last_error()
     plan.run(None, bk.workspace(plan, args), args)
     assert plan.workspace_size_for(bk.BinaryBackwardArgs(dy, da=bk.zeros((4096, 8)))) == 0
     plan.run(None, bk.empty((8,), bk.u8), bk.BinaryBackwardArgs(dy, da=bk.zeros((4096, 8))))  # none is taken
     plan.run(None, bk.empty((0,), bk.u8), args)  # no bytes are no workspace
+
+
+# --- gradients that are sums ------------------------------------------------------------------------------------------
+
+SUMMED = {
+    "BinaryBackward": ((bk.BinaryKind.MUL,), ()), "BinaryParamBackward": ((LERP,), (0.5,)),
+    "TernaryBackward": ((bk.TernaryKind.FMA,), ()), "WhereBackward": ((), ()),
+}  # fmt: skip
+
+
+def summing_plan(name, library=None, shape=(4096, 8), **shapes):
+    before, after = SUMMED[name]
+    descriptor = getattr(bk, f"{name}Descriptor")(*before, shape, *after, element=bk.f32, **shapes)
+    return getattr(bk, f"{name}Plan").select(None, descriptor, library=library)
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_descriptors_tell_which_gradients_are_sums(library, name):
+    """workspace_size is what a launch on such operands takes, and no more."""
+    operands = [field.removesuffix("_shape") for field in summing_plan(name).descriptor.__dict__ if "_shape" in field]
+    assert operands in (["a", "b"], ["a", "b", "c"])
+    assert summing_plan(name).workspace_size == 0
+    for summed in operands:
+        for extents in ((1, 8), (4096, 1), (1, 1)):
+            plan = summing_plan(name, **{f"{summed}_shape": extents})
+            views = {
+                operand.name: bk.zeros(operand.exact or operand.extents, operand.dtypes[0]) for operand in plan.operands
+            }
+            args = plan.args_type(**views)
+            assert plan.workspace_size == plan.workspace_size_for(args)
+            assert bk.workspace(plan) is None or bk.workspace(plan).nbytes == plan.workspace_size
+            plan.run(None, bk.workspace(plan), args)
+    assert summing_plan(name, a_shape=(1, 8)).workspace_size > 0
+    assert summing_plan(name, a_shape=(4096, 8)).workspace_size == 0
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_operands_have_the_shapes_that_the_descriptor_says(name):
+    plan = summing_plan(name, FakeLibrary(), shape=(3, 4), a_shape=(1, 4))
+    views = {o.name: raw(o.exact or o.extents, o.dtypes[0], (k + 1) << 20) for k, o in enumerate(plan.operands)}
+    plan.run(None, (1 << 30, 1000), plan.args_type(**views))
+    assert plan.library.launched()[1]["stride_da"] == [0, 1]
+    for operand in ("a", "da") if "a" in views else ("da",):
+        for shape in ((3, 4), (1, 1), (4,)):
+            wrong = raw(shape, address=9 << 20)
+            with pytest.raises(bk.InvalidProblemError, match=rf"{operand} has shape .*, expected a_shape = \(1, 4\)"):
+                plan.run(None, None, plan.args_type(**views | {operand: wrong}))
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        ((2, 4), r"a_shape is \(2, 4\), must broadcast to shape \(3, 4\)"),
+        ((4,), r"a_shape is \(4,\), must broadcast to shape"),
+        ((3, -1), r"a_shape\[1\] is -1"), ("34", "a_shape is '34'"), (3, "a_shape is 3"),
+    ],
+)  # fmt: skip
+def test_shapes_that_do_not_broadcast(shape, text):
+    with pytest.raises(bk.InvalidProblemError, match=f"binary_mul_backward: {text}"):
+        summing_plan("BinaryBackward", FakeLibrary(), shape=(3, 4), a_shape=shape)

@@ -11,8 +11,8 @@ import baracuda as bk
 import tolerances
 from cases import Array, Problem
 from harness import FLOATS, OPS, launch
-from harness.numerics import DIGITS, LARGEST, LEAST, round_to
-from references.extended import power
+from oracle.numerics import DIGITS, LARGEST, LEAST, round_to
+from oracle.reals import power
 from test_properties import bounded, seeds
 
 X = np.longdouble

@@ -1,5 +1,6 @@
 """Inputs that no wanted gradient reads: NULL, and which they are, as the rows' `reads` says."""
 
+import importlib
 import itertools
 
 import numpy as np
@@ -9,9 +10,9 @@ import baracuda as bk
 from baracuda import _optable
 from cases import CASES, Draw
 from harness import OPS, ROOT, ROWS, launch
-from harness.launch import abi_table
 from naming import Tries
 
+abi_table = importlib.import_module("abi_table")
 SEVERAL = [name for name, row in ROWS.items() if sum(p.is_output for p in row.pointers) > 1]
 # Instances of the rows that say what is read; where a function is not named, its outputs read every input.
 INSTANCES = [op for op, (row, slots) in OPS.items() if row.reads and slots["T"] in ("f32", "bf16")]

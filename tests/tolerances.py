@@ -7,7 +7,7 @@ between the roundings of reference - error and reference + error to the storage 
 The classes take an Expected `e` and the format `f` of the arithmetic.
 
 The class "ulp" is for functions of single values. It compares with a reference of more digits than the storage dtype
-and counts the error of the stored result in units of its last place; ULPS holds the bounds, 0 for exact ones.
+and counts the error of the stored result in units of its last place; oracle/bounds.py has the bounds, 0 for exact ones.
 """
 
 import typing
@@ -15,7 +15,9 @@ import typing
 import numpy as np
 
 import baracuda as bk
-from harness.numerics import (
+from oracle import BINARY, ORDINARY, ULPS
+from oracle.bounds import COMPOSITE
+from oracle.numerics import (
     COMPUTE,
     DIGITS,
     LARGEST,
@@ -114,103 +116,14 @@ def atomic_total_of_quotients(e, f):
     return n * f.s * e.terms * (1 + n * f.s) + f.s * e.divided + e.count * (f.tiny_s * (e.divided > 0) + f.lost)
 
 
-EXACT = 0.0
-# One rounding. The reference's own error, 2^-11 units of f64 where it has 64 bits, leaves ties undecided.
-ROUNDED = 0.5 + 2.0**-10
-# 16 bits are rounded from f32, whose error is below 2^-18 of the value.
-ULP = {"f64": 2.0, "f32": 2.0, "f16": 0.5 + 2.0**-6, "bf16": 0.5 + 2.0**-6}
-COMPOSITE = {"f32": 3.0, "f64": 5.0}
-# activations, in f64 none from a library; gradients have a root or one more product, and a lower bound would cost speed
-# on a GPU
-ACTIVATION = {"f32": 3.0, "f64": 3.5}
-ACTIVATION_GRADIENT = {"f32": 4.0, "f64": 3.5}
-# glibc's vector functions of f64 promise 4 units (its manual, "libmvec"; tools/accuracy/libmvec.c measures each
-# width); those of f32 are ours on the CPU.
-LIBRARY = {"f64": 4.0}
-# By Expected.op. A number is for f32 and f64; 16 bits have ULP's bound unless the number is EXACT.
-ULPS: dict[str, float | dict[str, float]] = {
-    # results that are an operand, its negative, an integer or a constant
-    **dict.fromkeys(("neg", "abs", "sign", "floor", "ceil", "round", "trunc", "frac", "step"), EXACT),
-    **dict.fromkeys(("relu", "relu_propagating", "relu6", "hardtanh", "hardshrink", "threshold"), EXACT),
-    **dict.fromkeys(
-        ("neg_backward", "abs_backward", "sign_backward", "floor_backward", "ceil_backward", "round_backward",
-         "trunc_backward", "frac_backward", "step_backward", "relu_backward", "relu_propagating_backward",
-         "relu6_backward", "hardtanh_backward", "hardshrink_backward", "softshrink_backward", "threshold_backward"),
-        EXACT,
-    ),
-    # functions of two and three operands that are rounded once, decided by the reference; pow, atan2 and hypot are not
-    **dict.fromkeys(("binary", "ternary"), EXACT),
-    # one operation of IEEE 754
-    **dict.fromkeys(("reciprocal", "square", "sqrt", "softshrink", "leaky_relu"), ROUNDED),
-    **dict.fromkeys(("exp_backward", "log_backward", "leaky_relu_backward"), ROUNDED),
-    **dict.fromkeys(
-        ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
-         "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt", "erf", "erfc", "erfinv", "sigmoid", "logit", "lgamma",
-         "digamma", "powf", "powi"),
-        LIBRARY,
-    ),
-    **dict.fromkeys(
-        ("sin_backward", "cos_backward", "sinh_backward", "cosh_backward", "erf_backward",
-         "erfc_backward", "erfinv_backward", "lgamma_backward", "digamma_backward"),
-        COMPOSITE,
-    ),
-    # where the power itself leaves the range of f64 it is the fourth power of its root, whose error counts four times
-    **{op: {"f32": COMPOSITE["f32"], "f64": 8.0} for op in ("powf_backward", "powi_backward")},
-    # 1 + t^2 has twice the error of t: 6.4 units of dy = 1 below 300, and 8 found beyond
-    "tan_backward": {"f32": COMPOSITE["f32"], "f64": 2 * LIBRARY["f64"] + 1},
-    # several operations, each of which may be half a unit off, after a function of the mathematical library
-    **dict.fromkeys(
-        (f"{name}{suffix}" for name in ("gelu", "gelu_erf", "gelu_tanh", "silu", "mish", "softplus", "selu", "elu",
-                                        "tanhshrink", "softsign") for suffix in ("", "_backward")),
-        ACTIVATION,
-    ),
-    **dict.fromkeys(
-        ("gelu_backward", "gelu_erf_backward", "mish_backward", "tanhshrink_backward", "tanhshrink", "softplus"),
-        ACTIVATION_GRADIENT,
-    ),
-    # those of bf16 are differences in f32 beside the root, too
-    **{op: {**ACTIVATION_GRADIENT, "bf16": 0.5 + 2.0**-5} for op in ("gelu_tanh_backward", "silu_backward")},
-    # f32 lacks the digits that f16 still needs beside the roots at irrational arguments
-    "lgamma": {**LIBRARY, "f16": 1.5},
-    "digamma": {**LIBRARY, "f16": 1.05},
-    "lgamma_backward": {**COMPOSITE, "f16": 1.3},  # 1.24 at x = -16.734375 over all dy
-}  # fmt: skip
-
-
-# CUDA's own functions, where its guide ("Mathematical Functions", full range) promises less than the above.
-CUDA_ULPS: dict[tuple[str, str], float] = {
-    **{(op, "f32"): 4.0 for op in ("tan", "acosh", "erfc", "powf", "binary_pow")},
-    **{(op, "f32"): 3.0 for op in ("sinh", "asinh", "atanh", "binary_atan2", "binary_hypot")},
-    **{(op, "f64"): 5.0 for op in ("erfc", "erfinv")},
-    **{(op, "f32"): 3.0 for op in ("digamma", "erfinv")},  # erfinv of the guide; digamma in f32
-    ("lgamma", "f32"): 6.0,
-    ("lgamma_backward", "f32"): 4.0,
-    ("tan_backward", "f32"): 9.0,  # 1 + t^2 doubles the error of tan
-    # a fourth power of a root by powf, as of f64 above
-    **{(op, "f32"): 17.0 for op in ("powf_backward", "powi_backward")},
-}
-
-# 16-bit results of the class "pointwise" with a relative error of 2^-16, which the rounding to 16 bits hides: of 2^x by
-# a short polynomial, and of the GPU's approximate instructions.
-APPROXIMATE = {
-    "cpu": ("pow_backward",),
-    "cuda": ("pow_backward", "div_backward", "atan2_backward", "hypot_backward"),
-}
-
-
 def ulps(op: str, dtype: str, backend: str) -> float:
-    """Bound of the class "ulp"."""
-    found = ULPS.get(op, ULP[dtype])
-    if isinstance(found, dict):
-        found = found.get(dtype, ULP[dtype])
-    elif found != EXACT and dtype not in ("f32", "f64"):
-        found = ULP[dtype]
-    return max(found, CUDA_ULPS.get((op, dtype), 0)) if backend == "cuda" else found
+    """Bound of the class "ulp" for what an entry's `ulps` and `gradient_ulps` say, else for an ordinary function."""
+    return ULPS.get(op, ORDINARY).of(dtype, backend)
 
 
 def ulp(e, f):
     """A sum of `count` terms in the compute type, each of them within its own bound before; single values: check()."""
-    term = 2 * max(ULP["f32"], *COMPOSITE.values()) if f.s == f.u else 2.0**-18 / f.u
+    term = 2 * max(ORDINARY.f32, COMPOSITE.f32, COMPOSITE.f64) if f.s == f.u else 2.0**-18 / f.u
     return (summation(e.count) + term) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
 
 
@@ -244,7 +157,9 @@ def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:
             return np.where(error > 0, 2 * error + f.u * np.abs(expected.value), 0)
         if f.s != f.u:
             # The compute type rounds the result before the store does; what is only moved or 0 stays as it is.
-            rounding = 2.0**-16 if expected.op in APPROXIMATE[bk.default_library().backend] else f.u
+            approximate = BINARY.get(expected.op.removesuffix("_backward"))
+            hidden = approximate and bk.default_library().backend in approximate.approximate
+            rounding = 2.0**-16 if hidden else f.u
             return np.where(np.asarray(expected.terms) > 0, error + rounding * np.abs(expected.value), 0)
         return error
 
@@ -283,9 +198,9 @@ def check(name: str, got: np.ndarray, dtype: str, expected, tolerance: str) -> N
     if not is_float(dtype):
         return report(name, got, ref, got == ref, dtype, "not the reference")
     single = tolerance == "ulp" and np.max(expected.count) <= 1
-    bound = ulps(expected.op, dtype, bk.default_library().backend) if single else EXACT
+    bound = ulps(expected.op, dtype, bk.default_library().backend) if single else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
-        if bound != EXACT:
+        if bound != 0:
             good, error = within_ulps(got, dtype, ref, bound, expected)
             worst = np.max(error, where=~good & np.isfinite(error), initial=0)
             return report(

@@ -75,6 +75,7 @@ KEYS = {
     "workspace", "deterministic", "in_place", "accumulates", "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like"}  # keys that a row does not take from another
+MOST_OPERANDS = 8  # kMostStrided of core/abi/strided_args.h
 POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
 SUMS_HEADER = "core/reduce/pointwise_sum_op.h"
 SUMS_WORKSPACE = "parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow"
@@ -132,23 +133,28 @@ def role_of(p: Param, operands: list[str], extents: set[str]) -> dict[str, str]:
     return {"role": role or "parameter", "of": of}
 
 
-def parse_signature(text: str, end: str, extents: str) -> tuple[Param, ...]:
-    """Operands and parameters of one form of a pointwise op, behind what describes all operands."""
-    given = []
+def parse_signature(before: str, text: str, extents: str) -> tuple[Param, ...]:
+    """Parameters of one form of a pointwise op: those before the operands' list, and the list."""
+    given = [item for item in before.split(",") if item]
     for item in (" ".join(part.split()) for part in text.split(",")):
         m = re.fullmatch(r"(in|out\??|inout) (?:([\w.]+) )?(\w+)", item)
         given.append(f"{m[1]} {m[2] or 'T'} {m[3]}[{extents}]" if m else item)
-    return tuple(parse_param(item) for item in [*filter(None, end.split(",")), *given])
+    params = tuple(parse_param(item) for item in given)
+    operands = [p for p in params if p.is_pointer]
+    if sorted(operands, key=lambda p: p.is_output) != operands:
+        raise TableError("the inputs of a pointwise op stand before its outputs")
+    if len(operands) > MOST_OPERANDS:
+        raise TableError(f"a pointwise op has at most {MOST_OPERANDS} operands")
+    return params
 
 
 def flat_params(text: str) -> tuple[Param, ...]:
-    return parse_signature(text, "i64 numel", "numel")
+    return parse_signature("i64 numel", text, "numel")
 
 
 def strided_params(text: str) -> tuple[Param, ...]:
-    operands = [p.name for p in parse_signature(text, "", "shape") if p.is_pointer]
-    strides = "".join(f",host i64 stride_{name}[rank]" for name in operands)
-    return parse_signature(text, f"i64 numel,i32 rank,host i32 shape[rank]{strides}", "shape")
+    strides = "".join(f",host i64 stride_{p.name}[rank]" for p in flat_params(text) if p.is_pointer)
+    return parse_signature(f"i64 numel,i32 rank,host i32 shape[rank]{strides}", text, "shape")
 
 
 @dataclasses.dataclass
@@ -232,7 +238,9 @@ def listed(names: Sequence[str], last: str) -> str:
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def described(pattern: str, params: tuple[Param, ...], in_place: dict, sums: bool, order: bool) -> str:
+def described(
+    pattern: str, params: tuple[Param, ...], in_place: dict[str, tuple[str, ...]], *, sums: bool, reordered: bool
+) -> str:
     """The paragraph about a strided form that follows from a flat one."""
     text = f"{pattern.removesuffix('_{T}')} on strided operands"
     if sums:
@@ -244,7 +252,7 @@ def described(pattern: str, params: tuple[Param, ...], in_place: dict, sums: boo
             alike = "" if all(dtypes[name] == dtypes[out] for name in ins) else " and elements of one size"
             text += f" {out} may be {listed(ins, 'or')}, of equal strides{alike}." if ins else ""
     operands = [p.name for p in params if p.is_pointer]
-    return text + f" Its operands are {listed(operands, 'and')}, in this order." * order
+    return text + f" Its operands are {listed(operands, 'and')}, in this order." * reordered
 
 
 class Section:
@@ -276,37 +284,43 @@ class Section:
         return [*forms, self.row("strided", strided_params(section.get("strided", section.get("pointwise"))))]
 
     def functions(self, params: tuple[Param, ...]) -> Functions:
+        own = parse_functions(self.section.get("F", ""), params)
         if "gradients_of" not in self.section:
-            return parse_functions(self.section.get("F", ""), params)
+            return own
         table, _, row = self.section["gradients_of"].rpartition(".abi ")
         sections = read_sections(self.path.with_name(f"{table}.abi") if table else self.path)
         if "F" not in sections.get(row, ()):
             raise TableError(f"gradients_of: there is no row {row!r} that has functions")
         functions = parse_functions(sections[row]["F"], params, gradients=True)
-        more = parse_functions(self.section.get("F", ""), params)
-        for name in more.docs:
-            functions.saves[name] = "x"
         for field in ("docs", "headers", "defaults"):
-            getattr(functions, field).update(getattr(more, field))
+            getattr(functions, field).update(getattr(own, field))
+        functions.saves |= dict.fromkeys(own.docs, "x")
+        if not any(p.name == "saved" for p in params) and "y" in functions.saves.values():
+            function = next(name for name, saves in functions.saves.items() if saves == "y")
+            raise TableError(f"function {function!r} saves y, but there is no operand `saved`")
         return functions
 
-    def class_template(self, is_gradient: bool) -> str:
-        if not self.section.get("F", self.section.get("gradients_of")):
-            raise TableError("functor or template is missing, which a row without F needs")
-        return f"bk::op::{{F}}{'Backward' * is_gradient}<{{T}}>"
-
-    def row(self, form: str, params: tuple[Param, ...]) -> Row:
-        section, name = self.section, self.name
-        follows = form == "strided" and "pointwise" in section  # from the flat form
-        pattern = name.split()[0]
-        if follows:
-            name = name.replace(pattern, f"{pattern}_strided", 1)
-        elif form == "strided" and not pattern.endswith("_strided"):
-            raise TableError("a row with `strided` alone is named ..._strided")
+    def params_of(self, params: tuple[Param, ...]) -> tuple[Param, ...]:
         for p in params:
             if not re.fullmatch(rf"{'|'.join(C_TYPES)}|({'|'.join(self.slots)})(\.bits|\.compute)?", p.dtype):
                 raise TableError(f"parameter {p.name}: unknown dtype {p.dtype!r}")
-        params = with_roles(params)
+        return with_roles(params)
+
+    def functor(self, functions: Functions) -> str:
+        if "functor" not in self.section and not functions.docs:
+            raise TableError("functor or template is missing, which a row without F needs")
+        stray = [name for name in functions.docs if name not in functions.headers]
+        if stray and "include" not in self.section:
+            raise TableError(f"function {stray[0]!r} stands below no header, and there is no `include`")
+        of_gradient = "Backward" * ("_backward" in self.name)
+        return self.section.get("functor", f"bk::op::{{F}}{of_gradient}<{{T}}>")
+
+    def row(self, form: str, params: tuple[Param, ...]) -> Row:
+        section, pattern = self.section, self.name.split()[0]
+        follows = form == "strided" and "pointwise" in section  # from the flat form
+        if form == "strided" and not follows and not pattern.endswith("_strided"):
+            raise TableError("a row with `strided` alone is named ..._strided")
+        params = self.params_of(params)
         by_name = {p.name: p for p in params}
         chosen = section.get("can_implement", "").split() if not follows else []
         if missing := [n for n in chosen if n not in by_name]:
@@ -315,43 +329,33 @@ class Section:
         if accumulates and getattr(by_name.get(accumulates), "direction", "") != "inout":
             raise TableError(f"accumulates: {accumulates!r} is no `inout` parameter")
 
-        sums = "sums" in section and form == "strided"
-        template, includes = section.get("template", ""), section.get("include", "").split()
-        if template and follows:
-            template = re.sub(r"^\w+", r"\g<0>Strided", template)
-        regular = form and not template
-        if regular:
-            template = section.get("functor") or self.class_template("_backward" in pattern)
-            includes.insert(0, SUMS_HEADER if sums else POINTWISE_HEADER)
-        elif not template:
-            raise TableError("key 'template' is missing")
-
         functions = self.functions(params)
-        stray = [name for name in functions.docs if name not in functions.headers]
-        if stray and regular and len(includes) == 1:
-            raise TableError(f"function {stray[0]!r} stands below no header, and there is no `include`")
-        outputs = {p.name: () for p in params if p.is_output}
+        sums = "sums" in section and form == "strided"
+        regular, includes = bool(form) and "template" not in section, tuple(section.get("include", "").split())
+        if regular:
+            template, includes = self.functor(functions), (SUMS_HEADER if sums else POINTWISE_HEADER, *includes)
+        else:
+            template = re.sub(r"^\w+", r"\g<0>Strided", section["template"]) if follows else section["template"]
+
+        nothing = {p.name: () for p in params if p.is_output}
         reads = parse_reads(section.get("reads", ""), functions.docs, params)
-        reads |= {function: dict(outputs) for function, saves in functions.saves.items() if saves == "nothing"}
-        has_saved = any(p.name == "saved" for p in params)
-        saves = {function: "y" if what == "y" else "x" for function, what in functions.saves.items() if has_saved}
-        if stray := [function for function, what in functions.saves.items() if what == "y" and not has_saved]:
-            raise TableError(f"function {stray[0]!r} saves y, but there is no operand `saved`")
+        reads |= {function: nothing for function, saves in functions.saves.items() if saves == "nothing"}
+        saves = {name: "y" if saves == "y" else "x" for name, saves in functions.saves.items() if "saved" in by_name}
         of_all = {p.name: p.default for p in params if p.default is not None}
         in_place = parse_in_place(section.get("in_place", ""), params)
-        order = regular_order = tuple(p.name for p in params if p.is_pointer and p.direction in ("in", "inout"))
-        if follows:
-            order = tuple(p.name for p in flat_params(section["pointwise"]) if p.name in regular_order)
+        order = inputs = tuple(p.name for p in params if p.direction in ("in", "inout"))
         doc = " ".join(section["doc"].split())
         if follows:
-            doc = described(pattern, params, in_place, sums, order != regular_order)
+            inputs = tuple(p.name for p in flat_params(section["pointwise"]) if p.name in order)
+            doc = described(pattern, params, in_place, sums=sums, reordered=inputs != order)
         return Row(
-            family=self.path.parent.name, table=self.path.stem, name=name, template=template,
-            form=form if regular else "", inputs=order, sums=sums, includes=tuple(includes), functions=functions.docs,
-            headers=functions.headers, by_width="units" in section, slots=self.slots, params=params,
-            check_params=tuple(by_name[n] for n in chosen) or params, reads=reads, saves=saves,
+            family=self.path.parent.name, table=self.path.stem,
+            name=self.name.replace(pattern, f"{pattern}_strided", 1) if follows else self.name,
+            template=template, form=form if regular else "", inputs=inputs, sums=sums, includes=includes,
+            functions=functions.docs, headers=functions.headers, by_width="units" in section, slots=self.slots,
+            params=params, check_params=tuple(by_name[n] for n in chosen) or params, reads=reads, saves=saves,
             defaults={name: of_all | functions.defaults.get(name, {}) for name in functions.docs or ("",)},
-            workspace=SUMS_WORKSPACE if sums else section.get("workspace", "") if not follows else "",
+            workspace=SUMS_WORKSPACE if sums else "" if follows else section.get("workspace", ""),
             deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
             in_place=in_place, accumulates=accumulates, doc=doc,
         )  # fmt: skip

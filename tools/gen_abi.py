@@ -227,26 +227,28 @@ def glue_regular(op: str, row: Row, slots: dict[str, str]) -> str:
     results = ", ".join("bk::Place<{1}, {0}>".format(*by_name[p.name]) for p in pointers if p.is_output)
     arguments = ", ".join("bk::Place<const {1}, {0}>".format(*by_name[name]) for name in row.inputs)
     out.append(f"using Out = bk::Places<{results}>;\nusing In = bk::Places<{arguments}>;\n}}  // namespace {ns}")
-    strides = ", ".join(f"stride_{p.name}" for p in pointers)
-    shape = f"rank, shape, {{{strides}}}" if strided else "0, nullptr, {}"
+    shape, strides = "0, nullptr, nullptr", ""
+    if strided:
+        shape = "rank, shape, strides"
+        strides = f"    const int64_t* strides[] = {{{', '.join(f'stride_{p.name}' for p in pointers)}}};\n"
     out.append(
         f"BK_EXPORT int32_t {check}({check_params}) {{\n"
-        f"    {' '.join(f'(void){p.name};' for p in row.check_params if p.role in ('operand', 'parameter'))}\n"
-        f"    return bk::can_implement({ns}::kOp, {{numel, {shape}, {{}}}});\n}}"
+        f"    {' '.join(f'(void){p.name};' for p in row.check_params if p.role in ('operand', 'parameter'))}\n{strides}"
+        f"    return bk::can_implement({ns}::kOp, {{numel, {shape}, nullptr}});\n}}"
     )
     if sized:
         ((_, size, size_params),) = sized
         unused = "".join(f"    (void){p.name};\n" for p in row.problem if p.role == "parameter")
         out.append(
-            f"BK_EXPORT size_t {size}({size_params}) {{\n{unused}"
-            f"    return bk::sums_workspace({ns}::kOp, {{numel, {shape}, {{}}}}, {ns}::Out{{}}, {ns}::In{{}});\n}}"
+            f"BK_EXPORT size_t {size}({size_params}) {{\n{unused}{strides}"
+            f"    return bk::sums_workspace({ns}::kOp, {{numel, {shape}, nullptr}}, {ns}::Out{{}}, {ns}::In{{}});\n}}"
         )
     launcher = "sums" if row.sums else row.form
     parameters = "".join(f", {p.name}" for p in row.params if p.role == "parameter")
     out.append(
-        f"BK_EXPORT int32_t {run}({run_params}) {{\n"
-        f"    return bk::run_{launcher}<{row.class_of(slots)}>(\n"
-        f"        {ns}::kOp, {{numel, {shape}, {{{', '.join(p.name for p in pointers)}}}}},\n"
+        f"BK_EXPORT int32_t {run}({run_params}) {{\n{strides}"
+        f"    const void* pointers[] = {{{', '.join(p.name for p in pointers)}}};\n"
+        f"    return bk::run_{launcher}<{row.class_of(slots)}>({ns}::kOp, {{numel, {shape}, pointers}},\n"
         f"        {{workspace, workspace_bytes, stream}}, {ns}::Out{{}}, {ns}::In{{}}{parameters});\n}}"
     )
     return "\n".join(out) + "\n"

@@ -7,20 +7,19 @@ same.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._optable import Param
+from baracuda._calls import Form
 from baracuda._scalars import as_integer, as_real
-from baracuda.descriptor import Descriptor
-from baracuda.elementwise._pointwise import PointwisePlan, result, source
+from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import OpCategory, UnaryKind
 from baracuda.operands import Args, Viewable, Views, identical
+from baracuda.plan import Plan
 
 
 @dataclasses.dataclass(frozen=True)
-class AffineDescriptor(Descriptor):
+class AffineDescriptor(ShapedDescriptor):
     """shape is a number for rank 1. scale and offset are integers in the range of an integer element."""
 
     shape: tuple[int, ...] = descriptor.shape_or_numel()
@@ -43,21 +42,18 @@ class AffineArgs(Args):
     y: Viewable
 
 
-class AffinePlan(PointwisePlan):
+class AffinePlan(Plan):
     __slots__ = ()
-    op = "affine{I}_{T}"
+    op = "affine_{T}"
+    others = ("affine_inplace_{T}",)
     category = OpCategory.UNARY_ELEMENTWISE
+    kind = UnaryKind.AFFINE
     descriptor_type = AffineDescriptor
     args_type = AffineArgs
-    operands = (source("x", optional=True), result("y", "x"))
-    kind: ClassVar[UnaryKind] = UnaryKind.AFFINE  # type: ignore[assignment]
+    names: ClassVar = {"a": "scale", "b": "offset"}
 
-    def choose_parameters(self, wanted: Sequence[Param]) -> tuple[Any, ...]:
-        return self.descriptor.scale, self.descriptor.offset
-
-    def selector(self, views: Views) -> str:
+    def form_for(self, views: Views) -> Form:
+        """x that is y says the same as None, which the op in place alone takes."""
         x, y = views["x"], views["y"]
-        return "_inplace" if x is None or (y is not None and identical(x, y)) else ""
-
-    def operand_of(self, pointer: str, views: Views) -> str:
-        return "y" if pointer == "x" and views["x"] is None else pointer
+        in_place = x is not None and y is not None and identical(x, y)
+        return super().form_for({**views, "x": None} if in_place else views)

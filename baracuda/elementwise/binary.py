@@ -11,35 +11,35 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda.descriptor import Descriptor
-from baracuda.dtypes import ElementKind
-from baracuda.elementwise._pointwise import CONDITION, ParamPlan, PointwisePlan, gradient, result, source
+from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.kinds import BinaryCmpKind, BinaryKind, OpCategory
 from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
 
 _ELSEWHERE = {kind: "BinaryCmpPlan" for kind in BinaryKind if BinaryKind.EQ <= kind <= BinaryKind.LE}
 _ELSEWHERE[BinaryKind.LERP] = "BinaryParamPlan"
 
 
 @dataclasses.dataclass(frozen=True)
-class BinaryDescriptor(Descriptor):
+class BinaryDescriptor(ShapedDescriptor):
     """Floats; integers for the arithmetic kinds, MINIMUM, MAXIMUM and BITWISE_*; bool for LOGICAL_*."""
 
     kind: BinaryKind = descriptor.choice(BinaryKind)
     shape: tuple[int, ...] = descriptor.shape()
 
-    @property
-    def b_element(self) -> ElementKind:
-        """dtype of b: i32 for LDEXP."""
-        return ElementKind.I32 if self.kind is BinaryKind.LDEXP else self.element
 
-
+@dataclasses.dataclass(frozen=True)
 class BinaryBackwardDescriptor(BinaryDescriptor):
-    """Floats only."""
+    """Floats only. a_shape and b_shape: those of a and da, b and db, where they broadcast to shape and `workspace_size`
+    shall be right for the sums; None leaves them to each launch.
+    """
+
+    a_shape: tuple[int, ...] | None = descriptor.broadcast()
+    b_shape: tuple[int, ...] | None = descriptor.broadcast()
 
 
 @dataclasses.dataclass(frozen=True)
-class BinaryCmpDescriptor(Descriptor):
+class BinaryCmpDescriptor(ShapedDescriptor):
     """element is the dtype of a and b: any float, integer or bool."""
 
     kind: BinaryCmpKind = descriptor.choice(BinaryCmpKind)
@@ -47,7 +47,7 @@ class BinaryCmpDescriptor(Descriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class BinaryParamDescriptor(Descriptor):
+class BinaryParamDescriptor(ShapedDescriptor):
     """LERP: y = a + p (b - a), params = (p,); p = 0 gives a and p = 1 gives b exactly. C takes p as f64."""
 
     kind: BinaryKind = descriptor.choice(BinaryKind)
@@ -55,8 +55,12 @@ class BinaryParamDescriptor(Descriptor):
     params: tuple[float, ...] = descriptor.params()
 
 
+@dataclasses.dataclass(frozen=True)
 class BinaryParamBackwardDescriptor(BinaryParamDescriptor):
-    """LERP: da = (1 - p) dy, db = p dy."""
+    """LERP: da = (1 - p) dy, db = p dy. a_shape and b_shape as in BinaryBackwardDescriptor."""
+
+    a_shape: tuple[int, ...] | None = descriptor.broadcast()
+    b_shape: tuple[int, ...] | None = descriptor.broadcast()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -96,51 +100,43 @@ class BinaryParamBackwardArgs(Args):
     db: Viewable | None = None
 
 
-class BinaryPlan(PointwisePlan):
+class BinaryPlan(Plan):
     __slots__ = ()
     op = "binary_{kind}_{T}"
     category = OpCategory.BINARY_ELEMENTWISE
     descriptor_type: ClassVar[type[Descriptor]] = BinaryDescriptor
     args_type: ClassVar[type[Args]] = BinaryArgs
-    operands = (source("a"), source("b", dtype="b_element"), result("y", "a", "b"))
     elsewhere = _ELSEWHERE
 
 
-class BinaryBackwardPlan(PointwisePlan):
+class BinaryBackwardPlan(Plan):
     __slots__ = ()
     op = "binary_{kind}_backward_{T}"
     category = OpCategory.BINARY_ELEMENTWISE
     descriptor_type = BinaryBackwardDescriptor
     args_type = BinaryBackwardArgs
-    operands = (
-        source("dy"), source("a", optional=True), source("b", optional=True, dtype="b_element"),
-        gradient("da", "dy", "a", "b"), gradient("db", "dy", "a", "b"),
-    )  # fmt: skip
     elsewhere = _ELSEWHERE
 
 
-class BinaryCmpPlan(PointwisePlan):
+class BinaryCmpPlan(Plan):
     __slots__ = ()
     op = "binary_cmp_{kind}_{T}"
     category = OpCategory.BINARY_ELEMENTWISE
     descriptor_type = BinaryCmpDescriptor
     args_type = BinaryCmpArgs
-    operands = (source("a"), source("b"), result("y", dtype=CONDITION))
 
 
-class BinaryParamPlan(ParamPlan):
+class BinaryParamPlan(Plan):
     __slots__ = ()
     op = "binary_{kind}_param_{T}"
     category = OpCategory.BINARY_ELEMENTWISE
     descriptor_type = BinaryParamDescriptor
     args_type = BinaryParamArgs
-    operands = (source("a"), source("b"), result("y", "a", "b"))
 
 
-class BinaryParamBackwardPlan(ParamPlan):
+class BinaryParamBackwardPlan(Plan):
     __slots__ = ()
     op = "binary_{kind}_param_backward_{T}"
     category = OpCategory.BINARY_ELEMENTWISE
     descriptor_type = BinaryParamBackwardDescriptor
     args_type = BinaryParamBackwardArgs
-    operands = (source("dy"), gradient("da", "dy"), gradient("db", "dy"))

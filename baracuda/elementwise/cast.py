@@ -12,20 +12,20 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._optable import Row, ops
-from baracuda.descriptor import Descriptor, product
+from baracuda._optable import ops
+from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.dtypes import ElementKind, as_element
-from baracuda.elementwise._pointwise import PointwisePlan, result, source
-from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.errors import InvalidProblemError
+from baracuda.guarantee import arithmetic_of
 from baracuda.kinds import MathPrecision, OpCategory, UnaryKind
-from baracuda.operands import Args, Operand, Viewable, Views
-from baracuda.plan import KernelSku, arithmetic_of
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
 
 _PACKED = (ElementKind.S4, ElementKind.U4)
 
 
 @dataclasses.dataclass(frozen=True)
-class CastDescriptor(Descriptor):
+class CastDescriptor(ShapedDescriptor):
     """From element to output_element; shape is a number for rank 1."""
 
     shape: tuple[int, ...] = descriptor.shape_or_numel()
@@ -41,9 +41,10 @@ class CastSubByteDescriptor(CastDescriptor):
 
     def validated(self) -> CastSubByteDescriptor:
         valid = super().validated()
-        numel = product("shape", valid.shape)
-        if valid.is_packed and numel % 2:
-            raise InvalidProblemError(f"shape is {valid.shape}, of {numel} elements; must be even for 4-bit types")
+        if valid.is_packed and valid.numel % 2:
+            raise InvalidProblemError(
+                f"shape is {valid.shape}, of {valid.numel} elements; must be even for 4-bit types"
+            )
         return valid
 
 
@@ -59,14 +60,13 @@ class CastSubByteArgs(CastArgs):
     __slots__ = ()
 
 
-class CastPlan(PointwisePlan):
+class CastPlan(Plan):
     __slots__ = ()
     op = "cast_{T}_{U}"
     category = OpCategory.UNARY_ELEMENTWISE
+    kind = UnaryKind.CAST
     descriptor_type: ClassVar[type[Descriptor]] = CastDescriptor
     args_type: ClassVar[type[Args]] = CastArgs
-    operands: ClassVar[tuple[Operand, ...]] = (source("x"), result("y", "x", dtype="output_element"))
-    kind: ClassVar[UnaryKind] = UnaryKind.CAST  # type: ignore[assignment]
 
     def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
         """Of the dtype in which a float is computed, else of the output."""
@@ -75,32 +75,17 @@ class CastPlan(PointwisePlan):
             return arithmetic_of(ElementKind.F64)
         return arithmetic_of(ElementKind.F32 if any(end.is_float for end in ends) else ends[1])
 
-    @property
-    def sku(self) -> KernelSku:
-        return dataclasses.replace(super().sku, aux_element=self.descriptor.output_element)
-
-    def _row(self) -> Row:
-        source_element, target = self.descriptor.element, self.descriptor.output_element
-        if not isinstance(self, CastSubBytePlan) and (source_element in _PACKED or target in _PACKED):
-            raise UnsupportedError(f"{source_element} to {target} is served by CastSubBytePlan")
+    def served_elsewhere(self) -> str:
+        element, target = self.descriptor.element, self.descriptor.output_element
+        if type(self) is CastPlan and (element in _PACKED or target in _PACKED):
+            return f"{element} to {target} is served by CastSubBytePlan"
         targets = [kind for kind in ElementKind if f"cast_f32_{kind.symbol}" in ops()]
-        if target not in targets or target is ElementKind.F32_STRICT:
-            known = ", ".join(dict.fromkeys(kind.token for kind in targets))
-            raise UnsupportedError(f"output_element is {target}, must be one of {known}")
-        return super()._row()
+        if target in targets and target is not ElementKind.F32_STRICT:
+            return ""
+        return f"output_element is {target}, must be one of {', '.join(dict.fromkeys(kind.token for kind in targets))}"
 
 
 class CastSubBytePlan(CastPlan):
     __slots__ = ()
     descriptor_type = CastSubByteDescriptor
     args_type = CastSubByteArgs
-
-    def check(self, views: Views) -> None:
-        super().check(views)
-        shape = self.descriptor.shape
-        for name, view in views.items() if self.descriptor.is_packed else ():
-            if view is not None and (not view.is_dense or view.shape != shape):
-                raise UnsupportedError(
-                    f"{name} has shape {view.shape} and strides {view.strides}, must be contiguous of shape {shape} "
-                    f"for 4-bit types"
-                )

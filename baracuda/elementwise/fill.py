@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from baracuda import descriptor
-from baracuda._optable import Param
 from baracuda._scalars import as_integer, as_real, is_integer, shown
-from baracuda.descriptor import Descriptor
+from baracuda.descriptor import ShapedDescriptor
 from baracuda.dtypes import ElementKind, float_bits
-from baracuda.elementwise._pointwise import PointwisePlan, result
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind
 from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
 
 _BITS = (ElementKind.F16, ElementKind.BF16, ElementKind.FP8_E4M3, ElementKind.FP8_E5M2)
 
 
 @dataclasses.dataclass(frozen=True)
-class FillDescriptor(Descriptor):
+class FillDescriptor(ShapedDescriptor):
     """shape is a number for rank 1.
 
     value: a real number for floats, rounded once (fp8 saturates); an integer in range for integers; a bool, 0 or 1 for
@@ -31,6 +29,11 @@ class FillDescriptor(Descriptor):
 
     shape: tuple[int, ...] = descriptor.shape_or_numel()
     value: float = descriptor.checked(lambda name, value: value)
+
+    @property
+    def stored_value(self) -> float | int:
+        """As C takes it: the bits of a value of f16, bf16 and fp8."""
+        return float_bits(self.value, self.element) if self.element in _BITS else self.value
 
     def validated(self) -> FillDescriptor:
         valid = super().validated()
@@ -51,15 +54,11 @@ class FillArgs(Args):
     y: Viewable
 
 
-class FillPlan(PointwisePlan):
+class FillPlan(Plan):
     __slots__ = ()
     op = "fill_{T}"
     category = OpCategory.SHAPE_LAYOUT
+    kind = ShapeLayoutKind.FILL
     descriptor_type = FillDescriptor
     args_type = FillArgs
-    operands = (result("y"),)
-    kind: ClassVar[ShapeLayoutKind] = ShapeLayoutKind.FILL  # type: ignore[assignment]
-
-    def choose_parameters(self, wanted: Sequence[Param]) -> tuple[Any, ...]:
-        value, element = self.descriptor.value, self.descriptor.element
-        return (float_bits(value, element) if element in _BITS else value,)
+    names: ClassVar = {"value": "stored_value"}

@@ -7,20 +7,19 @@ The gate is the second half. Backward: dx = (da, db). Operands have any strides;
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from baracuda import descriptor
 from baracuda._scalars import INT32_MAX, as_integer
-from baracuda.descriptor import Descriptor, product
-from baracuda.elementwise._pointwise import PointwisePlan
+from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import GatedActivationKind, OpCategory
-from baracuda.operands import Args, Operand, Viewable, Views
+from baracuda.operands import Args, Viewable, Views
+from baracuda.plan import Plan
 
 
 @dataclasses.dataclass(frozen=True)
-class GatedActivationDescriptor(Descriptor):
+class GatedActivationDescriptor(ShapedDescriptor):
     """input_shape is that of x, of rank 1 to 8 and even along split_dim."""
 
     kind: GatedActivationKind = descriptor.choice(GatedActivationKind)
@@ -60,25 +59,18 @@ class GatedActivationBackwardArgs(Args):
     dx: Viewable
 
 
-_X = Operand("x", "input_shape", strided=True, broadcast=True)
-
-
-class GatedActivationPlan(PointwisePlan):
+class GatedActivationPlan(Plan):
     __slots__ = ()
     op = "gated_{kind}_{T}"
     category = OpCategory.GATED_ACTIVATION
     descriptor_type: ClassVar[type[Descriptor]] = GatedActivationDescriptor
     args_type: ClassVar[type[Args]] = GatedActivationArgs
-    operands: ClassVar[tuple[Operand, ...]] = (_X, Operand("y", "shape", strided=True, output=True, may_be=("x",)))
+    names: ClassVar = {"output_numel": "numel", "output_shape": "shape"}
+    shapes: ClassVar = {"x": "input_shape", "dx": "input_shape"}
 
-    def structure(self, strides: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-        shape, axis = self.descriptor.shape, self.descriptor.split_dim
-        half = {f"{name}_half_offset": shape[axis] * strides[name][axis] for name in ("x", "dx") if name in strides}
-        values = {"output_numel": product("shape", shape), "rank": len(shape), "split_dim": axis}
-        return values | half | {"output_shape": self.int32_array(shape)}
-
-    def variant(self, views: Views) -> str:
-        return ""
+    def offset(self, strides: tuple[int, ...]) -> int:
+        axis = self.descriptor.split_dim
+        return int(self.descriptor.shape[axis] * strides[axis])
 
     def may_coincide(self, output: str, other: str, views: Views) -> bool:
         """y may lie on the first half of x, dx on x."""
@@ -93,8 +85,3 @@ class GatedActivationBackwardPlan(GatedActivationPlan):
     op = "gated_{kind}_backward_{T}"
     descriptor_type = GatedActivationBackwardDescriptor
     args_type = GatedActivationBackwardArgs
-    operands = (
-        _X,
-        Operand("dy", "shape", strided=True, broadcast=True),
-        Operand("dx", "input_shape", strided=True, output=True, may_be=("x",)),
-    )

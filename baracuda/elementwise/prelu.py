@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._optable import Row
 from baracuda._scalars import INT32_MAX, as_integer
-from baracuda.descriptor import Descriptor
-from baracuda.elementwise._pointwise import PointwisePlan, result, source
+from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, UnaryKind
-from baracuda.operands import Args, Operand, Viewable, Views
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
 
 
 @dataclasses.dataclass(frozen=True)
-class PReluDescriptor(Descriptor):
+class PReluDescriptor(ShapedDescriptor):
     """channel_axis: the axis of shape along which weight lies; negative: weight has one element."""
 
     shape: tuple[int, ...] = descriptor.shape()
@@ -32,6 +30,20 @@ class PReluDescriptor(Descriptor):
     @property
     def weight_shape(self) -> tuple[int, ...]:
         return (1,) if self.channel_axis < 0 else (self.shape[self.channel_axis],)
+
+    @property
+    def channel_extent(self) -> int:
+        return max(1, self.weight_shape[0])
+
+    @property
+    def channel_stride(self) -> int:
+        """Elements from one channel to the next."""
+        inner = self.shape[self.channel_axis + 1 :] if self.channel_axis >= 0 else ()
+        return max(1, math.prod(inner))
+
+    @property
+    def scalar_weight(self) -> int:
+        return int(self.channel_axis < 0)
 
     def validated(self) -> PReluDescriptor:
         valid = super().validated()
@@ -66,39 +78,21 @@ class PReluBackwardArgs(Args):
     dweight: Viewable | None = None
 
 
-_WEIGHT = Operand("weight", "weight_shape", strided=True)
-
-
-class PReluPlan(PointwisePlan):
+class PReluPlan(Plan):
     __slots__ = ()
     op = "prelu_{T}"
     category = OpCategory.UNARY_ELEMENTWISE
+    kind = UnaryKind.PRELU
     descriptor_type: ClassVar[type[Descriptor]] = PReluDescriptor
     args_type: ClassVar[type[Args]] = PReluArgs
-    operands: ClassVar[tuple[Operand, ...]] = (source("x"), _WEIGHT, result("y", "x"))
-    kind: ClassVar[UnaryKind] = UnaryKind.PRELU  # type: ignore[assignment]
+    shapes: ClassVar = {"weight": "weight_shape", "dweight": "weight_shape"}
 
-    def structure(self, strides: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-        shape, axis = self.descriptor.shape, self.descriptor.channel_axis
-        return super().structure(strides) | {
-            "channel_stride": max(1, math.prod(shape[axis + 1 :])) if axis >= 0 else 1,
-            "channel_extent": max(1, shape[axis]) if axis >= 0 else 1,
-            "scalar_weight": int(axis < 0),
-        }
-
-    def variant(self, views: Views) -> str:
-        extents = {operand.name: operand.extents(self.descriptor) for operand in self.operands}
-        given = [(view, extents[name]) for name, view in views.items() if view is not None]
-        return "" if all([view.is_dense and view.shape == extent for view, extent in given]) else "_strided"
-
-    def arguments(self, row: Row, views: Views, strides: Mapping[str, tuple[int, ...]]) -> tuple[Any, ...]:
+    def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
         """C's strided form wants the weights as broadcast to the shape."""
-        rank, axis = len(self.descriptor.shape), self.descriptor.channel_axis
-        spread = dict(strides)
-        for name in ("weight", "dweight"):
-            if name in strides:
-                spread[name] = tuple(strides[name][0] if d == axis else 0 for d in range(rank))
-        return super().arguments(row, views, spread)
+        if name not in self.shapes:
+            return strides
+        axis = self.descriptor.channel_axis
+        return tuple(strides[0] if d == axis else 0 for d in range(self.descriptor.rank))
 
 
 class PReluBackwardPlan(PReluPlan):
@@ -106,10 +100,3 @@ class PReluBackwardPlan(PReluPlan):
     op = "prelu_backward_{T}"
     descriptor_type = PReluBackwardDescriptor
     args_type = PReluBackwardArgs
-    operands = (
-        source("dy"),
-        source("x"),
-        dataclasses.replace(_WEIGHT, optional=True),
-        Operand("dx", "shape", strided=True, output=True, optional=True, may_be=("dy", "x")),
-        Operand("dweight", "weight_shape", strided=True, output=True, optional=True),
-    )

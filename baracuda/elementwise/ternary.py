@@ -8,21 +8,20 @@ be inputs, unless they are summed; an unwanted gradient is None.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._optable import Param
-from baracuda.descriptor import Descriptor
-from baracuda.elementwise._pointwise import PointwisePlan, gradient, result, source
+from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.kinds import OpCategory, TernaryKind
 from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
 
 _SPELLING = {TernaryKind.ADDCMUL: "addcmul_param", TernaryKind.ADDCDIV: "addcdiv_param"}  # where scale is f64
 
 
 @dataclasses.dataclass(frozen=True)
-class TernaryDescriptor(Descriptor):
+class TernaryDescriptor(ShapedDescriptor):
     """Floats; integers for CLAMP. ADDCMUL and ADDCDIV alone look at scale."""
 
     kind: TernaryKind = descriptor.choice(TernaryKind)
@@ -30,8 +29,13 @@ class TernaryDescriptor(Descriptor):
     scale: float = descriptor.real(default=1.0)
 
 
+@dataclasses.dataclass(frozen=True)
 class TernaryBackwardDescriptor(TernaryDescriptor):
-    """Floats only."""
+    """Floats only. a_shape, b_shape, c_shape as in BinaryBackwardDescriptor."""
+
+    a_shape: tuple[int, ...] | None = descriptor.broadcast()
+    b_shape: tuple[int, ...] | None = descriptor.broadcast()
+    c_shape: tuple[int, ...] | None = descriptor.broadcast()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -55,18 +59,14 @@ class TernaryBackwardArgs(Args):
     dc: Viewable | None = None
 
 
-class TernaryPlan(PointwisePlan):
+class TernaryPlan(Plan):
     __slots__ = ()
     op = "ternary_{kind}_{T}"
+    spelling = _SPELLING
     category = OpCategory.TERNARY_ELEMENTWISE
     descriptor_type: ClassVar[type[Descriptor]] = TernaryDescriptor
     args_type: ClassVar[type[Args]] = TernaryArgs
-    operands = (source("a"), source("b"), source("c"), result("y", "a", "b", "c"))
-    spelling = _SPELLING
-    elsewhere: ClassVar[Any] = {TernaryKind.WHERE: "WherePlan"}
-
-    def choose_parameters(self, wanted: Sequence[Param]) -> tuple[float, ...]:
-        return (self.descriptor.scale,) if wanted else ()
+    elsewhere: ClassVar[Mapping[int, str]] = {TernaryKind.WHERE: "WherePlan"}
 
 
 class TernaryBackwardPlan(TernaryPlan):
@@ -74,8 +74,4 @@ class TernaryBackwardPlan(TernaryPlan):
     op = "ternary_{kind}_backward_{T}"
     descriptor_type = TernaryBackwardDescriptor
     args_type = TernaryBackwardArgs
-    operands = (
-        source("dy"), source("a", optional=True), source("b", optional=True), source("c", optional=True),
-        gradient("da", "dy", "a", "b", "c"), gradient("db", "dy", "a", "b", "c"), gradient("dc", "dy", "a", "b", "c"),
-    )  # fmt: skip
-    elsewhere: ClassVar[Any] = {TernaryKind.WHERE: "WhereBackwardPlan"}
+    elsewhere: ClassVar[Mapping[int, str]] = {TernaryKind.WHERE: "WhereBackwardPlan"}

@@ -8,15 +8,13 @@ CUBE, BITWISE_NOT, POPCOUNT, CLZ, CTZ, and LOGICAL_NOT of bool.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._optable import Param
-from baracuda.descriptor import Descriptor
-from baracuda.elementwise._pointwise import ParamPlan, PointwisePlan, result, source
+from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.kinds import OpCategory, UnaryKind
-from baracuda.operands import Args, Viewable, Views
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
 
 _PARAM = "UnaryParamPlan"
 _ELSEWHERE = {
@@ -26,7 +24,7 @@ _ELSEWHERE = {
 
 
 @dataclasses.dataclass(frozen=True)
-class UnaryDescriptor(Descriptor):
+class UnaryDescriptor(ShapedDescriptor):
     kind: UnaryKind = descriptor.choice(UnaryKind)
     shape: tuple[int, ...] = descriptor.shape()
 
@@ -79,7 +77,7 @@ class UnaryParamBackwardArgs(Args):
     dx: Viewable
 
 
-class UnaryPlan(PointwisePlan):
+class UnaryPlan(Plan):
     """ELU has alpha = 1 here; the other constants are those of the op table."""
 
     __slots__ = ()
@@ -87,43 +85,29 @@ class UnaryPlan(PointwisePlan):
     category = OpCategory.UNARY_ELEMENTWISE
     descriptor_type: ClassVar[type[Descriptor]] = UnaryDescriptor
     args_type: ClassVar[type[Args]] = UnaryArgs
-    operands = (source("x"), result("y", "x"))
     elsewhere = _ELSEWHERE
 
-    def choose_parameters(self, wanted: Sequence[Param]) -> tuple[float, ...]:
-        return (1.0,) if wanted else ()
 
-
-class UnaryBackwardPlan(PointwisePlan):
+class UnaryBackwardPlan(Plan):
     __slots__ = ()
     op = "unary_{kind}_backward_{T}"
     category = OpCategory.UNARY_ELEMENTWISE
     descriptor_type = UnaryBackwardDescriptor
     args_type = UnaryBackwardArgs
-    operands = (
-        source("dy"), source("x", optional=True), source("y", optional=True), result("dx", "dy", "x", "y"),
-    )  # fmt: skip
     elsewhere = _ELSEWHERE
 
-    def operand_of(self, pointer: str, views: Views) -> str:
-        if pointer != "saved":
-            return pointer
-        return "y" if "saved = y" in self._op.row.functions[self._op.function] else "x"
 
-
-class UnaryParamPlan(ParamPlan):
+class UnaryParamPlan(Plan):
     __slots__ = ()
     op = "unary_{kind}_param_{T}"
     category = OpCategory.UNARY_ELEMENTWISE
     descriptor_type = UnaryParamDescriptor
     args_type = UnaryParamArgs
-    operands = (source("x"), result("y", "x"))
 
 
-class UnaryParamBackwardPlan(ParamPlan):
+class UnaryParamBackwardPlan(Plan):
     __slots__ = ()
     op = "unary_{kind}_param_backward_{T}"
     category = OpCategory.UNARY_ELEMENTWISE
     descriptor_type = UnaryParamBackwardDescriptor
     args_type = UnaryParamBackwardArgs
-    operands = (source("dy"), source("x"), result("dx", "dy", "x"))

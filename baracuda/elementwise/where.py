@@ -7,29 +7,27 @@ b, and cond where elements are of one size. One of da, db may be dy, unless it i
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda.descriptor import Descriptor
-from baracuda.dtypes import ElementKind
-from baracuda.elementwise._pointwise import CONDITION, PointwisePlan, gradient, result, source
+from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import OpCategory, TernaryKind
-from baracuda.operands import Args, Viewable, Views
-
-_CONDITIONS = {
-    ElementKind.BOOL: "_u8cond", ElementKind.U8: "_u8cond", ElementKind.U32: "_u32cond", ElementKind.I64: "_i64cond",
-}  # fmt: skip
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
 
 
 @dataclasses.dataclass(frozen=True)
-class WhereDescriptor(Descriptor):
+class WhereDescriptor(ShapedDescriptor):
     """element: any float, integer, bool or fp8."""
 
     shape: tuple[int, ...] = descriptor.shape()
 
 
+@dataclasses.dataclass(frozen=True)
 class WhereBackwardDescriptor(WhereDescriptor):
-    """Floats only."""
+    """Floats only. a_shape and b_shape as in BinaryBackwardDescriptor."""
+
+    a_shape: tuple[int, ...] | None = descriptor.broadcast()
+    b_shape: tuple[int, ...] | None = descriptor.broadcast()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -52,30 +50,20 @@ class WhereBackwardArgs(Args):
     db: Viewable | None = None
 
 
-class WherePlan(PointwisePlan):
+class WherePlan(Plan):
     __slots__ = ()
-    op = "where{I}_{T}"
+    op = "where_{T}"
+    others = ("where_u8cond_{T}", "where_u32cond_{T}", "where_i64cond_{T}")
     category = OpCategory.TERNARY_ELEMENTWISE
+    kind = TernaryKind.WHERE
     descriptor_type = WhereDescriptor
     args_type = WhereArgs
-    operands = (source("cond", dtype=tuple(_CONDITIONS)), source("a"), source("b"), result("y", "cond", "a", "b"))
-    kind: ClassVar[TernaryKind] = TernaryKind.WHERE  # type: ignore[assignment]
-
-    def selector(self, views: Views) -> str:
-        cond = views["cond"]
-        return "" if cond is None else _CONDITIONS[cond.dtype]
-
-    def _format(self, dtype: str, index: str) -> str:
-        """Floats under u8 conditions have the plain name."""
-        is_float = dtype in ("f32", "f16", "bf16", "f64")
-        return super()._format(dtype, (index or "_u8cond") if dtype and not is_float else index.replace("_u8cond", ""))
 
 
-class WhereBackwardPlan(PointwisePlan):
+class WhereBackwardPlan(Plan):
     __slots__ = ()
     op = "where_backward_{T}"
     category = OpCategory.TERNARY_ELEMENTWISE
+    kind = TernaryKind.WHERE
     descriptor_type = WhereBackwardDescriptor
     args_type = WhereBackwardArgs
-    operands = (source("cond", dtype=CONDITION), source("dy"), gradient("da", "dy"), gradient("db", "dy"))
-    kind: ClassVar[TernaryKind] = TernaryKind.WHERE  # type: ignore[assignment]

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "attention/tune.h"
 #include "core/abi/checks.h"
 #include "core/math/fastdiv.h"
 #include "core/pointwise/pointwise.h"
@@ -13,7 +14,7 @@ namespace bk {
 struct ScoreShape {
     int32_t batch, heads, q_len, k_len;
 
-    int64_t count() const { return batch == 0 || heads == 0 ? 0 : int64_t{batch} * heads * (int64_t{q_len} * k_len); }
+    int64_t count() const { return int64_t{batch} * heads * (int64_t{q_len} * k_len); }
 
     Status check() const {
         return require_non_negative({{"batch", batch}, {"heads", heads}, {"q_len", q_len}, {"k_len", k_len}});
@@ -23,7 +24,6 @@ struct ScoreShape {
 // The bias along a flat walk over the scores.
 template <class T, class Index>
 struct AlibiFunctor {
-    static constexpr int vectors = 2, registers = 40;
     using C = compute_t<T>;
     const T* slopes;
     FastDiv<Index> k_len, q_len, heads;

@@ -31,9 +31,7 @@ struct AlibiBackward {
     Status check() const { return shape().check(); }
     size_t workspace_size() const { return alibi_backward_workspace<T>(shape()); }
     Status run(const T* dy, T* da, T* dslope, const Launch& launch) const {
-        if (shape().count() == 0)
-            return dslope == nullptr ? Status::kOk
-                                     : pointwise(launch, heads, ZeroFunctor<compute_t<T>>{}, outputs(dslope), inputs());
+        if (work() == Work::kZeros) return write_zeros(launch, heads, dslope);
         if (da == nullptr && dslope == nullptr) return fail(Status::kInvalidProblem, "da and dslope are both NULL");
         return alibi_backward(launch, shape(), dy, da, dslope);
     }

@@ -12,6 +12,7 @@
 #include "core/types/dtype.h"
 #include "elementwise/approximation.h"
 #include "elementwise/normal_distribution.h"
+#include "elementwise/tune.h"
 
 namespace bk::op {
 
@@ -51,7 +52,6 @@ BK_HD compute_t<T> scale_if(bool condition, compute_t<T> scale) {
 
 template <class T>
 struct Sigmoid {
-    static constexpr int vectors = sizeof(T) == 8 ? 2 : 0, registers = sizeof(T) == 8 ? 40 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const ScaledExp<T> e = scaled_exp<T, kLifted>(-math::fabs<T>(x));
@@ -68,7 +68,6 @@ struct SigmoidBackward {
 
 template <class T>
 struct Silu {
-    static constexpr int vectors = sizeof(T) == 8 ? 2 : 0, registers = sizeof(T) == 8 ? 40 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const auto d = Decay<T, kLifted>::of(x);
@@ -107,7 +106,6 @@ BK_HD compute_t<T> silu_slope(bool negative, const Decay<T>& d, compute_t<T> dy)
 
 template <class T>
 struct SiluBackward {
-    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const auto d = Decay<T>::of(x);
@@ -144,7 +142,6 @@ struct MishFraction {
 
 template <class T>
 struct Mish {
-    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const auto d = Decay<T>::of(x);
@@ -157,7 +154,6 @@ struct Mish {
 // mish'(x) = (n D + 4 x w (w + 1)) / D^2 with n / D the fraction above; over w^4 for x >= 0.
 template <class T>
 struct MishBackward {
-    static constexpr int registers = sizeof(T) == 8 ? 64 : 32;
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const auto d = Decay<T>::of(x);
@@ -247,7 +243,6 @@ struct TanhDecay {
 
 template <class T>
 struct GeluTanh {
-    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const auto d = TanhDecay<T, kLifted>::of(x);
@@ -256,10 +251,9 @@ struct GeluTanh {
     }
 };
 
-// As silu's, with z v'(z) in place of z.
+// gelu_tanh'(-z) = e (1 + e - z v'(z)) / (1 + e)^2, gelu_tanh'(z) = (1 + e + z v'(z) e) / (1 + e)^2, with e = e^-v(z).
 template <class T>
 struct GeluTanhBackward {
-    static constexpr int registers = sizeof(T) == 8 ? 64 : sizeof(T) == 2 ? 32 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const auto d = TanhDecay<T>::of(x);
@@ -348,10 +342,9 @@ struct SoftplusBackward {
     }
 };
 
-// Both of p0 = 1, where the product is exact.
+// Softplus and its gradient for p0 = 1, where p0 x is exact.
 template <class T>
 struct SoftplusOfOne {
-    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const ScaledExp<T> e = scaled_exp<T, kLifted>(-math::fabs<T>(x));

@@ -33,7 +33,7 @@ struct Pair {
     compute_t<T> low;
 };
 
-// A constant; the arguments are its rounding to double and what that leaves.
+// A constant; the arguments are its rounding to f64 and the rest of it.
 template <class T>
 BK_HD constexpr Pair<T> constant(double high, double low) {
     using C = compute_t<T>;
@@ -140,7 +140,7 @@ BK_HD compute_t<T> quotient(Pair<T> n, Pair<T> d) {
         return math::fma(math::fma(-q, d.high, n.high) + math::fma(-q, d.low, n.low), reciprocal, q);
 }
 
-// The same with the rounding errors in f32 too.
+// a + b for |a| >= |b|, with its rounding error in f32 too.
 template <class T>
 BK_HD Pair<T> carried_sum(Pair<T> a, Pair<T> b) {
     using C = compute_t<T>;
@@ -151,7 +151,7 @@ BK_HD Pair<T> carried_sum(Pair<T> a, Pair<T> b) {
         return Pair<T>{high, (b.high - (high - a.high)) + (a.low + b.low)};
 }
 
-// 1 + e for e in [0, 1], likewise.
+// 1 + e for e in [0, 1], with its rounding error in f32 too.
 template <class T>
 BK_HD Pair<T> one_plus(Pair<T> e) {
     using C = compute_t<T>;
@@ -201,7 +201,7 @@ BK_HD compute_t<T> carried_quotient(Pair<T> n, Pair<T> d) {
     }
 }
 
-// The same times a factor, in f32 without a rounding in between.
+// n / d times a factor; in f32 nothing is rounded before the product.
 template <class T>
 BK_HD compute_t<T> carried_quotient(Pair<T> n, Pair<T> d, compute_t<T> factor) {
     if constexpr (std::is_same_v<T, float>) {
@@ -274,7 +274,7 @@ BK_HD Pair<T> times_exp(Pair<T> a, const ScaledExp<T>& e) {
         return product<T>(a, e.value);
 }
 
-// The same, rounded, for an a with a rounding error in f32 too, which is far below a.
+// a e^x, rounded, but for the scale; a has a rounding error in f32 too, which is far below it.
 template <class T>
 BK_HD compute_t<T> carried_times_exp(Pair<T> a, const ScaledExp<T>& e) {
     if constexpr (math::kIsHalf<T>)
@@ -332,7 +332,7 @@ BK_HD ScaledExp<T> scaled_power(Pair<T> k, compute_t<T> x, Rest... rest) {
     return shifted_power<T>(k, shift, scale, x, rest...);
 }
 
-// The same with a value that is always lifted.
+// 2^(k (x + rest)) for an exponent from -1700 to 0, in f32 from -189.5, its value always lifted.
 template <class T, class... Rest>
 BK_HD ScaledExp<T> lifted_power(Pair<T> k, compute_t<T> x, Rest... rest) {
     using Range = PowerRange<compute_t<T>>;
@@ -358,7 +358,8 @@ BK_HD ScaledExp<T> bounded_exp(compute_t<T> x, Rest... rest) {
     }
 }
 
-// The same with a value that is always lifted: cheaper, for results that stay below 2^64. The 16-bit types have no need of it.
+// e^(x + rest) for kLeastExponent <= x <= 0, its value always lifted, which is cheaper: for results that stay below 2^64. The
+// 16-bit types have no need of it.
 template <class T, class... Rest>
 BK_HD ScaledExp<T> lifted_exp(compute_t<T> x, Rest... rest) {
     if constexpr (math::kIsHalf<T>)
@@ -378,9 +379,10 @@ BK_HD Pair<T> unlifted(Pair<T> value) {
         return Pair<T>{value.high * unlift, value.low * unlift};
 }
 
-// Either.
+// The second argument of `decay` for a value that is always lifted.
 constexpr bool kLifted = true;
 
+// e^(x + rest) by lifted_exp or bounded_exp.
 template <class T, bool kIsLifted, class... Rest>
 BK_HD ScaledExp<T> decay(compute_t<T> x, Rest... rest) {
     if constexpr (kIsLifted)
@@ -389,7 +391,7 @@ BK_HD ScaledExp<T> decay(compute_t<T> x, Rest... rest) {
         return bounded_exp<T>(x, rest...);
 }
 
-// The same for any x <= 0.
+// e^x for any x <= 0, by `decay`.
 template <class T, bool kIsLifted = false>
 BK_HD ScaledExp<T> scaled_exp(compute_t<T> x) {
     using C = compute_t<T>;

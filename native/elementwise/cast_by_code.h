@@ -7,6 +7,7 @@
 #include "core/platform.h"
 #include "core/types/convert.h"
 #include "core/types/dtype.h"
+#include "elementwise/tune.h"
 
 namespace bk {
 
@@ -54,7 +55,6 @@ constexpr int kCastCode = CastTypeList::index_of<T>;
 
 template <class From, class To>
 struct CastByCode {
-    static constexpr int registers = 48;
     int from, to;
     BK_HD To operator()(From bits) const {
         To result{};

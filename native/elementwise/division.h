@@ -9,6 +9,7 @@
 #include "core/types/pack.h"
 #include "elementwise/integer_division.h"
 #include "elementwise/scaling.h"
+#include "elementwise/tune.h"
 
 namespace bk::op {
 
@@ -42,8 +43,8 @@ BK_HD quotient_t<T> floor_quotient(quotient_t<T> a, quotient_t<T> b) {
         const bool high = (excess < W(0)) & (math::fabs<W>(whole) <= integers * integers);
         return math::select(high, whole + excess, whole);
     } else {
-        const bool high = is_high(rest, b) & (math::fabs<W>(whole) <= integers);
-        return math::select(high, whole - W(1), whole);
+        const bool is_exact = math::fabs<W>(whole) <= integers;
+        return math::select(is_high(rest, b) & is_exact, whole - W(1), whole);
     }
 }
 
@@ -57,7 +58,6 @@ BK_HD quotient_t<T> truncated_quotient(quotient_t<T> a, quotient_t<T> b) {
 
 template <class T>
 struct Div {
-    static constexpr int registers = sizeof(T) == 1 ? 56 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
         if constexpr (std::is_integral_v<T>)
@@ -69,7 +69,6 @@ struct Div {
 
 template <class T>
 struct FloorDivide {
-    static constexpr int registers = 56;
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
         if constexpr (std::is_integral_v<T>)

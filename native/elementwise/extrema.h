@@ -78,7 +78,7 @@ BK_HD Pack<C, C> give(C dy, bool to_a, bool to_b) {
 template <class C>
 BK_HD Pack<C, C> give_ordered(C dy, C a, C b, bool to_a, bool to_b) {
     const Pack<C, C> given = give(dy, to_a, to_b);
-    const bool unordered = math::isnan(a) | math::isnan(b);
+    const bool unordered = math::unordered(a, b);
     return pack(math::select(unordered, dy, get<0>(given)), math::select(unordered, dy, get<1>(given)));
 }
 

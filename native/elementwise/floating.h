@@ -10,6 +10,7 @@
 #include "core/math/math.h"
 #include "core/types/pack.h"
 #include "elementwise/scaling.h"
+#include "elementwise/tune.h"
 
 namespace bk::op {
 
@@ -46,7 +47,7 @@ struct Nextafter {
         const Bits stepped = static_cast<Bits>(away ? from + 1 : from - 1);
         const Bits least = static_cast<Bits>((bit_cast<Bits>(narrow<T>(b)) & sign_bit) | 1);
         const C next = widen(bit_cast<T>(a == C(0) ? least : stepped));
-        return math::select(a == b, b, math::select(math::isnan(a) | math::isnan(b), a + b, next));
+        return math::select(a == b, b, math::select(math::unordered(a, b), a + b, next));
     }
 };
 
@@ -92,12 +93,11 @@ BK_HD float atan2_f32(float a, float b) {
     const float quadrant = math::select(steep, 0x1.921fb6p0f - (octant + 0x1.777a5cp-25f), octant);  // pi / 2 in two parts
     const bool left = math::copysign<float>(1.f, b) < 0.f;
     const float half = math::select(left, 0x1.921fb6p1f - (quadrant + 0x1.777a5cp-24f), quadrant);
-    return math::select(math::isnan(a) | math::isnan(b), a + b, math::copysign<float>(half, a));
+    return math::select(math::unordered(a, b), a + b, math::copysign<float>(half, a));
 }
 
 template <class T>
 struct Atan2 {
-    static constexpr int registers = sizeof(T) == 8 ? 32 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
         if constexpr (std::is_same_v<C, float>)
@@ -134,7 +134,8 @@ struct Hypot {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
         if constexpr (std::is_same_v<T, f16>) {  // f32 holds the squares
-            const bool infinite = (math::fabs<T>(a) == C(INFINITY)) | (math::fabs<T>(b) == C(INFINITY));
+            const C width = math::fabs<T>(a), height = math::fabs<T>(b);
+            const bool infinite = (width == C(INFINITY)) | (height == C(INFINITY));
             return math::select(infinite, C(INFINITY), math::sqrt<T>(math::fma(a, a, b * b)));
         } else {
             constexpr int range = std::numeric_limits<C>::max_exponent;

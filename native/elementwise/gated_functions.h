@@ -45,7 +45,7 @@ struct GatePower {
         } else if constexpr (std::is_same_v<T, bf16>) {
             const C mantissa = math::exp2<T>(math::fma(x, k.high, kShift - shifted));
             const C power = bit_cast<float>(bit_cast<uint32_t>(shifted) << 23);
-            const C near = BK_ON_GPU ? math::exp2<T>(x * k.high) : mantissa * power;  // there it needs nothing else
+            const C near = kRareIsBranch ? math::exp2<T>(x * k.high) : mantissa * power;  // there it needs nothing else
             return {{single<T>(near), C(1), power, mantissa - C(1)}, n};
         } else {
             return {shifted_power<T>(k, kShift, C(1), x, rest...), n};
@@ -112,9 +112,9 @@ struct Glu {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
         const GateDecay<T> d(b);
-        if (BK_ON_GPU && !d.far()) return a * d.logistic();
+        if (kRareIsBranch && !d.far()) return a * d.logistic();
         const C far = d.power.product(d.open(C(1)), a);
-        return BK_ON_GPU ? far : math::select(d.far(), far, a * d.logistic());
+        return kRareIsBranch ? far : math::select(d.far(), far, a * d.logistic());
     }
 };
 
@@ -125,10 +125,10 @@ struct GluBackward {
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
         const GateDecay<T> d(b, true);
         const bool is_far = kHasFarGates<T> && math::fabs<T>(b) > d.kNear;
-        if (BK_ON_GPU && !is_far) return near(d, a, dy);
+        if (kRareIsBranch && !is_far) return near(d, a, dy);
         const C da = math::select(b > C(0), dy, d.power.product(d.open(C(1)), dy));
         const auto far = pack(da, d.power.product(d.open(C(1)), a, dy));
-        return BK_ON_GPU ? far : select_pack(is_far, far, near(d, a, dy));
+        return kRareIsBranch ? far : select_pack(is_far, far, near(d, a, dy));
     }
 
 private:
@@ -168,9 +168,9 @@ struct Swiglu {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
         const GateDecay<T> d(b);
-        if (BK_ON_GPU && !d.far()) return silu_times<T>(a, d);
+        if (kRareIsBranch && !d.far()) return silu_times<T>(a, d);
         const C far = d.power.product(d.open(-d.z), a);
-        return BK_ON_GPU ? far : math::select(d.far(), far, silu_times<T>(a, d));
+        return kRareIsBranch ? far : math::select(d.far(), far, silu_times<T>(a, d));
     }
 };
 
@@ -179,9 +179,9 @@ struct SwigluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
         const GateDecay<T> d(b);
-        if (BK_ON_GPU && !d.far()) return near(d, a, dy);
+        if (kRareIsBranch && !d.far()) return near(d, a, dy);
         const auto far = pack(d.power.product(d.open(-d.z), dy), d.power.product(d.open(C(1) - d.z), a, dy));
-        return BK_ON_GPU ? far : select_pack(d.far(), far, near(d, a, dy));
+        return kRareIsBranch ? far : select_pack(d.far(), far, near(d, a, dy));
     }
 
 private:
@@ -228,9 +228,9 @@ struct Geglu {
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const {
         const GateNormal<T> d(b);
-        if (BK_ON_GPU && !d.far()) return gelu_times<T>(a, b, d.normal, d.power.value);
+        if (kRareIsBranch && !d.far()) return gelu_times<T>(a, b, d.normal, d.power.value);
         const C far = d.power.product(get<0>(d.far_factors()), a);
-        return BK_ON_GPU ? far : math::select(d.far(), far, gelu_times<T>(a, b, d.normal, d.power.value));
+        return kRareIsBranch ? far : math::select(d.far(), far, gelu_times<T>(a, b, d.normal, d.power.value));
     }
 };
 
@@ -239,10 +239,10 @@ struct GegluBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C a, C b, C dy) const {
         const GateNormal<T> d(b);
-        if (BK_ON_GPU && !d.far()) return near(d, a, dy);
+        if (kRareIsBranch && !d.far()) return near(d, a, dy);
         const auto factors = d.far_factors();
         const auto far = pack(d.power.product(get<0>(factors), dy), d.power.product(get<1>(factors), a, dy));
-        return BK_ON_GPU ? far : select_pack(d.far(), far, near(d, a, dy));
+        return kRareIsBranch ? far : select_pack(d.far(), far, near(d, a, dy));
     }
 
 private:

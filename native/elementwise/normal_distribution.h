@@ -11,6 +11,7 @@
 #include "core/math/math.h"
 #include "core/types/dtype.h"
 #include "elementwise/approximation.h"
+#include "elementwise/tune.h"
 
 namespace bk::op {
 
@@ -129,19 +130,19 @@ BK_HD compute_t<T> gelu_slope(compute_t<T> x, const NormalTail<T>& normal, const
 
 template <class T>
 struct Gelu {
-    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const auto normal = NormalTail<T>::of(x);
         const ScaledExp<T> e = normal.template density<kLifted>();
         const C tail = carried_times_exp<T>(normal.tail(), e);
-        return math::fma(-tail, e.scale, math::select(x < C(0), C(-0.0), x));
+        // By the sign bit: of x < 0 ? -0 : x clang 14 makes x <= 0 ? -0 : x.
+        const bool negative = bit_cast<std::make_signed_t<bits_t<C>>>(x) < 0;
+        return math::fma(-tail, e.scale, math::select(negative, C(-0.0), x));
     }
 };
 
 template <class T>
 struct GeluBackward {
-    static constexpr int registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const auto normal = NormalTail<T>::of(x);

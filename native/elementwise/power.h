@@ -9,12 +9,13 @@
 #include "core/types/dtype.h"
 #include "core/types/pack.h"
 #include "elementwise/scaling.h"
+#include "elementwise/tune.h"
 
 namespace bk::op {
 
 // Where f32 is computed in f64, whose range holds every product here.
 template <class T>
-constexpr bool kPowersInF64 = std::is_same_v<T, float> && math::kDoubleIsCheap;
+constexpr bool kPowersInF64 = std::is_same_v<T, float> && kDoubleIsCheap;
 
 // log2 |x| but for 0.09, or a fifth of it for a subnormal number: 2^k (1 + f) gives k + f.
 template <class C>
@@ -88,9 +89,9 @@ BK_HD compute_t<T> power_product(const RootedPower<T>& y, compute_t<T> sign, com
     const C sizes = math::fabs<C>(linear_log2(u)) + math::fabs<C>(linear_log2(v)) + math::fabs<C>(linear_log2(w));
     const bool plain = y.size + sizes < kPlain<C>;
     const C product = y.root * (u * v) * math::select(divide, C(1), w) / math::select(divide, w, C(1));
-    if (BK_ON_GPU && plain) return product;
+    if (kRareIsBranch && plain) return product;
     const C ranged = ranged_product<T>(y, u * math::select(y.far, sign, C(1)), v, w, divide);
-    return BK_ON_GPU ? ranged : math::select(plain, product, ranged);
+    return kRareIsBranch ? ranged : math::select(plain, product, ranged);
 }
 
 // The power y of an x and an exponent in f64, for a product with other numbers of f32 whose result is one.
@@ -168,7 +169,6 @@ BK_HD float half_power_slope(float x, float log2_x, float p, float dy) {
 
 template <class T>
 struct Pow {
-    static constexpr int registers = sizeof(T) == 2 ? 48 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C a, C b) const { return math::pow<T>(a, b); }
 };
@@ -200,7 +200,8 @@ private:
         } else {
             const auto y = RootedPower<T>::of(a, b);
             const C log = math::log<T>(a);
-            const C sign = math::select(is_whole(b) & is_odd(b), math::copysign<T>(C(1), a), C(1));
+            const bool whole = is_whole(b);
+            const C sign = math::select(whole & is_odd(b), math::copysign<T>(C(1), a), C(1));
             return without_limit(a, b, log, y.root == C(0), power_product<T>(y, sign, dy, log, C(1), false));
         }
     }

@@ -7,6 +7,7 @@
 #include "core/math/math.h"
 #include "core/platform.h"
 #include "core/types/dtype.h"
+#include "elementwise/tune.h"
 
 namespace bk::op {
 
@@ -70,51 +71,41 @@ struct ErfcBackward {
     BK_HD C operator()(C dy, C x) const { return times_exp_square<T, -1>(dy, x, -1.1283791670955126); }
 };
 
-// erfinv(x) / x as polynomials in w = -ln(1 - x^2) for small w and in its root for large w (Giles 2010, "Approximating the
-// erfinv function"); minimax coefficients, relative error 2e-8 in f32 and 5e-17 in f64.
+// Of f64: erfinv(x) / x as polynomials in w = -ln(1 - x^2) for small w and in its root for large w (Giles 2010, "Approximating
+// the erfinv function"); minimax coefficients, relative error 5e-17.
 template <class T>
 struct Erfinv {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
-        if constexpr (math::kHasErfinv && !std::is_same_v<T, double>)
-            return math::erfinv<T>(x);
+        if constexpr (std::is_same_v<T, double>)
+            return of_f64(x);
         else
-            return computed(x);
+            return math::erfinv<T>(x);
     }
-    static BK_HD C computed(C x) {
+
+private:
+    static BK_HD C of_f64(C x) {
         const C w = -math::log<T>((C(1) - x) * (C(1) + x));
         const C root = math::sqrt<T>(w);
         constexpr C kRatioAtZero = C(0.8862269254527580);
-        C value;
-        if constexpr (std::is_same_v<C, double>) {
-            const C inner =
-                horner(w - 3.125, 4.078450498289933e-21, -1.2981394777012652e-20, -3.563210018217383e-19,
-                       2.2162802898429353e-18, 9.791094496865778e-18, -1.5966740576401286e-16, 4.4282370166185234e-16,
-                       5.1981312382359505e-15, -5.6118449388664725e-14, 9.430420977519231e-14, 2.3349989907675713e-12,
-                       -2.0274377048163627e-11, 9.217471400839807e-12, 1.022415645884554e-09, -7.307716672125382e-09,
-                       -6.233772059799611e-09, 4.429593652073149e-07, -2.7497171959320657e-06, -5.289657165324322e-06,
-                       0.00020326438666288122, -0.0013759037424729184, -0.0017339716761991413, 0.2455768439137103);
-            const C outer = horner(
-                root - 3.25, -1.5123114002891555e-08, 8.097560513540307e-10, 1.3109262243607165e-07, -2.716157506003206e-07,
-                -2.705327945475755e-08, 1.4989826481970528e-06, -3.986058055002471e-06, 2.9255849487806175e-06,
-                1.2465158946850578e-05, -4.731893933321091e-05, 6.828708804419463e-05, 2.403124888689858e-05,
-                -0.00035503780991212174, 0.0009532893645674354, -0.0016882755357259705, 0.0024914420969402115,
-                -0.003751208508215711, 0.00537091455357248, 1.0052589676941652, 3.0838856104922208);
-            const C tail =
-                horner(root - 5.0, -1.9807811941082398e-11, 4.2955766355665786e-11, 6.696394464876485e-11,
-                       -4.378125141416487e-10, 1.3208512438577882e-09, -3.4711124276889487e-09, 7.816536552435946e-09,
-                       -1.5255063158951123e-08, 2.9021530147552546e-08, -6.755629817718094e-08, 2.290518244111222e-07,
-                       -9.930293313131765e-07, 4.526052717686239e-06, -1.9681770710659663e-05, 7.599527807836001e-05,
-                       -0.00021503011982710959, -0.0001387193183794682, 1.0103004648645453, 4.849906401408584);
-            value = math::select(w < 6.25, math::fma(x * w, inner, x * kRatioAtZero), x * math::select(w < 16.0, outer, tail));
-        } else {
-            const C inner = horner(w - 2.5f, -9.36771716e-09f, 4.60252706e-08f, 3.58895055e-07f, -4.35201715e-06f,
-                                   5.88219528e-06f, 0.000203607492f, -0.00176170556f, 0.000226917392f, 0.24607297f);
-            const C outer =
-                horner(root - 3.125f, -3.4223371e-05f, 0.000124928436f, -0.000107496041f, -0.0003162615f, 0.0012658493f,
-                       -0.00252464394f, 0.00379400175f, -0.00530032031f, 0.00704786189f, 1.00371867f, 2.95832015f);
-            value = math::select(w < 5.0f, math::fma(x * w, inner, x * kRatioAtZero), x * outer);
-        }
+        const C inner = horner(w - 3.125, 4.078450498289933e-21, -1.2981394777012652e-20, -3.563210018217383e-19,
+                               2.2162802898429353e-18, 9.791094496865778e-18, -1.5966740576401286e-16, 4.4282370166185234e-16,
+                               5.1981312382359505e-15, -5.6118449388664725e-14, 9.430420977519231e-14, 2.3349989907675713e-12,
+                               -2.0274377048163627e-11, 9.217471400839807e-12, 1.022415645884554e-09, -7.307716672125382e-09,
+                               -6.233772059799611e-09, 4.429593652073149e-07, -2.7497171959320657e-06, -5.289657165324322e-06,
+                               0.00020326438666288122, -0.0013759037424729184, -0.0017339716761991413, 0.2455768439137103);
+        const C outer =
+            horner(root - 3.25, -1.5123114002891555e-08, 8.097560513540307e-10, 1.3109262243607165e-07, -2.716157506003206e-07,
+                   -2.705327945475755e-08, 1.4989826481970528e-06, -3.986058055002471e-06, 2.9255849487806175e-06,
+                   1.2465158946850578e-05, -4.731893933321091e-05, 6.828708804419463e-05, 2.403124888689858e-05,
+                   -0.00035503780991212174, 0.0009532893645674354, -0.0016882755357259705, 0.0024914420969402115,
+                   -0.003751208508215711, 0.00537091455357248, 1.0052589676941652, 3.0838856104922208);
+        const C tail = horner(root - 5.0, -1.9807811941082398e-11, 4.2955766355665786e-11, 6.696394464876485e-11,
+                              -4.378125141416487e-10, 1.3208512438577882e-09, -3.4711124276889487e-09, 7.816536552435946e-09,
+                              -1.5255063158951123e-08, 2.9021530147552546e-08, -6.755629817718094e-08, 2.290518244111222e-07,
+                              -9.930293313131765e-07, 4.526052717686239e-06, -1.9681770710659663e-05, 7.599527807836001e-05,
+                              -0.00021503011982710959, -0.0001387193183794682, 1.0103004648645453, 4.849906401408584);
+        C value = math::select(w < 6.25, math::fma(x * w, inner, x * kRatioAtZero), x * math::select(w < 16.0, outer, tail));
         const C size = math::fabs<T>(x);
         value = math::select(size == C(1), C(INFINITY), math::select(size > C(1), C(NAN), value));
         return math::copysign<T>(value, x);
@@ -131,7 +122,7 @@ struct ErfinvBackward {
 // Evaluated in f64 where that is cheap: the functions have zeros at irrational arguments, beside which, but for the positive
 // zero of psi, the terms of an f32 evaluation cancel. Its error remains within a few roundings of the terms.
 template <class T>
-constexpr bool kGammaInF64 = std::is_same_v<T, double> || (std::is_same_v<T, float> && math::kDoubleIsCheap);
+constexpr bool kGammaInF64 = std::is_same_v<T, double> || (std::is_same_v<T, float> && kDoubleIsCheap);
 
 // Psi(z) for z >= 0 (and -0). From 10 on the asymptotic series (Abramowitz and Stegun 6.3.18); in [1, 2] a minimax
 // polynomial for psi(z) / (z - z0), z0 = 1.46... the zero, here in three parts; elsewhere psi(z + 1) = psi(z) + 1 / z
@@ -191,7 +182,7 @@ BK_HD double trigamma_positive(double z) {
     const bool small = z < 10.0;
     const double square = z * z, first = 1.0 / square;
     const double corrected = math::fma(-first * math::fma(z, z, -square), first, first);
-    const auto two = [z](double a, double b) { return (a * a + b * b) / ((a * b) * (a * b)); };
+    const auto two = [](double a, double b) { return (a * a + b * b) / ((a * b) * (a * b)); };
     const double sum =
         two(z + 9.0, z + 10.0) + two(z + 7.0, z + 8.0) + two(z + 5.0, z + 6.0) + two(z + 3.0, z + 4.0) + two(z + 1.0, z + 2.0);
     const double inverse = 1.0 / math::select(small, z + 11.0, z), w = inverse * inverse;
@@ -212,8 +203,8 @@ BK_HD double trigamma(double x) {
     return math::select(negative, 1.0 / (r * r) + (rest - positive), positive);
 }
 
-// Psi(x) in f32, for z = x or 1 - x as above: in [1, 2) a minimax polynomial for psi(z) / (z - z0), from 2 on ln z less one in
-// 1 / z, below 1 psi(z + 1) - 1 / z.
+// Psi(x) in f32, by z = x for x >= 0 and else z = 1 - x. Psi(z) is z - z0 times a minimax polynomial in [1, 2), from 2 on ln z
+// less one in 1 / z, below 1 psi(z + 1) - 1 / z.
 template <class T>
 BK_HD float digamma_f32(float x) {
     const bool negative = x < 0.0f;
@@ -234,7 +225,8 @@ BK_HD float digamma_f32(float x) {
     return math::select(negative, math::select(r == 0.0f, NAN, reflected), positive);
 }
 
-// Psi'(x) in f32, likewise: from 1 on a minimax polynomial in 1 / z, below 1 psi'(z + 1) + 1 / z^2.
+// Psi'(x) in f32, by z = x for x >= 0 and else z = 1 - x: psi'(z) is from 1 on a minimax polynomial in 1 / z, below 1 psi'(z +
+// 1) + 1 / z^2.
 template <class T>
 BK_HD float trigamma_f32(float x) {
     const bool negative = x < 0.0f;
@@ -253,7 +245,6 @@ BK_HD float trigamma_f32(float x) {
 
 template <class T>
 struct Lgamma {
-    static constexpr int vectors = sizeof(T) == 8 ? 2 : 0, registers = sizeof(T) == 8 ? 64 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const { return math::lgamma<T>(x); }
 };

@@ -106,7 +106,8 @@ struct Addcdiv {
         // Factors on different sides of 1 are multiplied first: no step leaves the range where the whole does not.
         const bool mixed = (math::fabs<C>(scale) > C(1)) != (math::fabs<C>(b) > C(1));
         const C dividend = math::select(mixed, scale * b, b), factor = math::select(mixed, C(1), scale);
-        const bool finite = (math::fabs<C>(scale) < C(INFINITY)) & (math::fabs<C>(b) < C(INFINITY)) & (c == c) & (c != C(0));
+        const bool fixed = math::fabs<C>(scale) < C(INFINITY),
+                   finite = fixed & (math::fabs<C>(b) < C(INFINITY)) & (c == c) & (c != C(0));
         const bool unmoved = (math::fabs<C>(a) == C(INFINITY)) & finite;  // by a term that is too large for the type
         return math::select(unmoved, a, math::fma(factor, dividend / c, a));
     }

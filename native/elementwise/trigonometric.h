@@ -2,8 +2,10 @@
 #pragma once
 
 #include "core/math/math.h"
+#include "core/math/sinh_ratio.h"
 #include "core/platform.h"
 #include "core/types/dtype.h"
+#include "elementwise/tune.h"
 
 namespace bk::op {
 
@@ -18,7 +20,6 @@ struct OfAngle {
 template <class T>
 struct Sin : OfAngle<T> {
     using C = compute_t<T>;
-    static constexpr int vectors = sizeof(T) == 8 ? 1 : 2, registers = sizeof(T) == 2 ? 48 : 0;
     BK_HD C operator()(C x) const { return math::sin<T>(x); }
     BK_HD C of_rare(C x) const { return math::sin_of_any<T>(x); }
 };
@@ -33,7 +34,6 @@ struct SinBackward : OfAngle<T> {
 template <class T>
 struct Cos : OfAngle<T> {
     using C = compute_t<T>;
-    static constexpr int vectors = sizeof(T) == 8 ? 1 : 2, registers = sizeof(T) == 2 ? 48 : 0;
     BK_HD C operator()(C x) const { return math::cos<T>(x); }
     BK_HD C of_rare(C x) const { return math::cos_of_any<T>(x); }
 };
@@ -48,7 +48,6 @@ struct CosBackward : OfAngle<T> {
 template <class T>
 struct Tan : OfAngle<T> {
     using C = compute_t<T>;
-    static constexpr int vectors = sizeof(T) == 8 ? 1 : 2, registers = sizeof(T) == 2 ? 48 : 0;
     BK_HD C operator()(C x) const { return math::tan<T>(x); }
     BK_HD C of_rare(C x) const { return math::tan_of_any<T>(x); }
 };
@@ -142,7 +141,7 @@ struct HyperbolicShift {
     BK_HD C product(C dy, C value) const { return dy * first * math::fma(value, excess, value) * second; }
 };
 
-// The same for the 16-bit types: cosh(x) / 2^(2 k) and sinh(x) / 2^(2 k), k = 96 for large x, else 0.
+// For gradients of the 16-bit types: cosh(x) / 2^(2 k) and sinh(x) / 2^(2 k), k = 96 for large x, else 0.
 template <class T>
 struct HalfHyperbolic {
     float cosh, sinh, scale;  // scale = 2^k
@@ -151,7 +150,7 @@ struct HalfHyperbolic {
         const bool large = size > 80.0f;
         const float e = math::exp2<T>(math::fma(size, 1.44269504f, math::select(large, -193.0f, -1.0f)));
         const float inverse = math::select(large, 0.0f, 0.25f * math::reciprocal<T>(e));
-        const float series = x * math::fma(math::fma(z, 0.00840778957f, 0.166659716f), z, 1.0000001f);  // minimax
+        const float series = x * math::sinh_ratio(z);
         cosh = e + inverse;
         sinh = math::select(size < 0.5f, series, math::copysign<T>(e - inverse, x));
         scale = math::select(large, 0x1p96f, 1.0f);
@@ -189,7 +188,6 @@ struct CoshBackward {
 
 template <class T>
 struct Tanh {
-    static constexpr int vectors = sizeof(T) == 8 ? 2 : 0;
     using C = compute_t<T>;
     BK_HD C operator()(C x) const { return math::tanh<T>(x); }
 };

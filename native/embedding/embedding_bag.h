@@ -28,8 +28,7 @@ struct EmbeddingBag {
     }
     Status check() const { return shape().check(); }
     Status run(const T* weight, const I* indices, const int32_t* offsets, T* out, const Launch& launch) const {
-        if (work() == Work::kZeros)
-            return pointwise(launch, int64_t{num_bags} * embedding_dim, ZeroFunctor<compute_t<T>>{}, outputs(out), inputs());
+        if (work() == Work::kZeros) return write_zeros(launch, int64_t{num_bags} * embedding_dim, out);
         return embedding_bag(launch, shape(), weight, indices, offsets, out);
     }
 

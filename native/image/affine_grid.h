@@ -62,7 +62,7 @@ struct AffineGrid2d {
     }
 
 private:
-    int64_t count() const { return batch == 0 ? 0 : 2 * int64_t{batch} * (int64_t{height} * width); }
+    int64_t count() const { return 2 * int64_t{batch} * (int64_t{height} * width); }
 
     template <class Index>
     Status run_as(const T* theta, T* grid, const Launch& launch) const {

@@ -11,7 +11,7 @@ struct SegmentShape {
     int32_t n, d, num_segments;
 
     // Of both forward sums.
-    Work work_of_sums() const { return num_segments == 0 || d == 0 ? Work::kNone : n == 0 ? Work::kZeros : Work::kAll; }
+    Work work() const { return num_segments == 0 || d == 0 ? Work::kNone : n == 0 ? Work::kZeros : Work::kAll; }
 
     Status check() const { return require_non_negative({{"n", n}, {"d", d}, {"num_segments", num_segments}}); }
 };

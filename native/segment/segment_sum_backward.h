@@ -20,8 +20,7 @@ struct SegmentSumBackward {
     Work work() const { return n == 0 || d == 0 ? Work::kNone : num_segments == 0 ? Work::kZeros : Work::kAll; }
     Status check() const { return shape().check(); }
     Status run(const T* d_output, const I* segment_ids, T* d_input, const Launch& launch) const {
-        if (num_segments == 0)
-            return pointwise(launch, int64_t{n} * d, ZeroFunctor<compute_t<T>>{}, outputs(d_input), inputs());
+        if (work() == Work::kZeros) return write_zeros(launch, int64_t{n} * d, d_input);
         return gather_rows(launch, GatherShape{n, d, num_segments}, d_output, segment_ids, d_input);
     }
 

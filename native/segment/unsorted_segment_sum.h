@@ -22,11 +22,11 @@ struct UnsortedSegmentSum {
     int32_t d;
     int32_t num_segments;
 
-    Work work() const { return shape().work_of_sums(); }
+    Work work() const { return shape().work(); }
     Status check() const { return shape().check(); }
     size_t workspace_size() const { return unsorted_segment_sum_workspace<T, I>(shape()); }
     Status run(const T* input, const I* segment_ids, T* output, const Launch& launch) const {
-        if (n == 0) return pointwise(launch, int64_t{num_segments} * d, ZeroFunctor<compute_t<T>>{}, outputs(output), inputs());
+        if (work() == Work::kZeros) return write_zeros(launch, int64_t{num_segments} * d, output);
         return unsorted_segment_sum(launch, shape(), input, segment_ids, output);
     }
 

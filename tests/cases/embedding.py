@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .model import Array, Bad, Bench, BenchArray, Bound, Case, Expected, Idle, Problem
+from .model import Array, Bad, Case, Expected, Idle, Problem
 from .segment import distribution
 
 SUM, MEAN = 0, 1
@@ -161,93 +161,9 @@ def bad_calls(first, output):
     return (*bad, *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in pointers))
 
 
-SIZE = {"f32": 4, "bf16": 2}
 NOTHING_OUT = (Idle("no_bags", {"num_bags": 0}), Idle("no_columns", {"embedding_dim": 0}))
 NOTHING_ADDED = tuple(Idle(f"no_{e}", {e: 0}) for e in ("total_indices", "num_embeddings"))
 
-
-def uniform_indices(rng, total, rows):
-    return rng.integers(0, rows, total)
-
-
-def zipf_indices(rng, total, rows):
-    """Ranks by Zipf's law with exponent 1, rows in random order."""
-    cumulated = np.cumsum(1 / np.arange(1, rows + 1))
-    ranks = np.searchsorted(cumulated, rng.random(total) * cumulated[-1])
-    return rng.permutation(rows)[np.minimum(ranks, rows - 1)]
-
-
-def forward_bytes(total, rows, dim, bags):
-    return lambda dtype, a: (total + bags) * dim * SIZE[dtype] + (total + bags) * 4
-
-
-def backward_bytes(total, rows, dim, bags):
-    def count(dtype, a):
-        touched = np.unique(a["indices"]).size
-        return (rows + touched + bags) * dim * SIZE[dtype] + (total + bags) * 4
-
-    return count
-
-
-def mode_name(scalars):
-    return "mean" if scalars["mode"] == MEAN else "sum"
-
-
-def torch_bag(torch, t, scalars):
-    function = torch.nn.functional.embedding_bag
-    return lambda: function(t["indices"], t["weight"], t["offsets"], mode=mode_name(scalars))
-
-
-def torch_bag_backward(torch, t, scalars):
-    weight = torch.zeros_like(t["dweight"], requires_grad=True)
-    out = torch.nn.functional.embedding_bag(t["indices"], weight, t["offsets"], mode=mode_name(scalars))
-    return lambda: torch.autograd.grad(out, weight, t["dout"], retain_graph=True)
-
-
-def numpy_bag(a, scalars):
-    lengths = np.diff(np.append(a["offsets"], scalars["total_indices"]))
-
-    def peer():
-        np.add.reduceat(a["weight"][a["indices"]], a["offsets"], axis=0, out=a["out"])
-        if scalars["mode"] == MEAN:
-            np.divide(a["out"], lengths[:, None], out=a["out"])
-
-    return peer
-
-
-def bench(name, backend, spread, mode, peer, bounds, *, is_backward=False, workspace=False, numpy_peer=None):
-    rows, dim, bags, length = (2**20, 128, 2**16, 32) if backend == "cuda" else (2**16, 128, 2**12, 32)
-    total = bags * length
-    arrays = {
-        "indices": BenchArray("I", (total,), lambda rng: spread(rng, total, rows)),
-        "offsets": BenchArray("i32", (bags,), lambda rng: np.arange(bags) * length),
-    }
-    table, result = ("dweight", "dout") if is_backward else ("weight", "out")
-    arrays[table] = BenchArray("T", (rows, dim), "zero" if is_backward else "normal")
-    arrays[result] = BenchArray("T", (bags, dim), "normal" if is_backward else "empty")
-    size = (backward_bytes if is_backward else forward_bytes)(total, rows, dim, bags)
-    return Bench(
-        name, backend, ("f32", "bf16"), "i32", scalars_of(total, rows, dim, bags, mode, -1), arrays, size, peer, bounds,
-        numpy_peer=numpy_peer, workspace=workspace, zeroed=("dweight",) if is_backward else (),
-    )  # fmt: skip
-
-
-SPREADS = (("uniform", uniform_indices), ("zipf", zipf_indices))
-MODES = (("sum", SUM), ("mean", MEAN))
-FORWARD_BENCHES = tuple(
-    bench(f"embedding_bag {m} {s}", backend, spread, mode, torch_bag, (Bound("peer", bound),), numpy_peer=numpy_bag)
-    for backend, bound in (("cuda", 1.4), ("cpu", 1.0))
-    for s, spread in SPREADS
-    for m, mode in MODES
-)
-BACKWARD_BENCHES = tuple(
-    bench(f"embedding_bag_backward {m} {s}{how}", backend, spread, mode, torch_bag_backward,
-          (Bound("peer", bounds[s] if backend == "cuda" else 1.0),), is_backward=True, workspace=bool(how))
-    for backend in ("cuda", "cpu")
-    for how, bounds in (("", {"uniform": 3.0, "zipf": 2.5}), (" deterministic", {"uniform": 5.0, "zipf": 5.0}))
-    for s, spread in SPREADS
-    for m, mode in MODES
-)  # fmt: skip
 
 ZEROS = {  # an operand that is not read may be NULL
     "no_indices_null": lambda d: bag(d, 13, 7, 5, MEAN, lengths="empty", null=("weight", "indices", "offsets")),
@@ -262,13 +178,13 @@ CASES = (
             *(Bad(f"null_out_no_{e}", 2, r"out is NULL", {e: 0}, null=("out",))
               for e in ("total_indices", "num_embeddings")),
         ),
-        idle=NOTHING_OUT, benches=FORWARD_BENCHES,
+        idle=NOTHING_OUT,
     ),
     Case(
         row="embedding_bag_backward{I}_{T}", problems=problems(bag_backward, any_offsets=False),
         reference=bag_backward_reference, tolerance={"dweight": "total_of_quotients"},
         tolerance_without_workspace={"dweight": "atomic_total_of_quotients"}, plain="d5", large="large",
         bad=(*bad_calls("dout", "dweight"), Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True)),
-        idle=(*NOTHING_OUT, *NOTHING_ADDED), benches=BACKWARD_BENCHES,
+        idle=(*NOTHING_OUT, *NOTHING_ADDED),
     ),
 )  # fmt: skip

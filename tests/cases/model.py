@@ -1,4 +1,4 @@
-"""What a case is: the interface between the case tables, the test drivers and the benchmark runner.
+"""What a case is: the interface between the case tables and the test drivers.
 
 A Case describes one row of an op table (native/<family>/<family>.abi). Its parameter names are the row's, so a driver
 finds the order of arguments in the table and needs nothing else to call any dtype of it.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from harness.launch import ROWS
-from harness.numerics import LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, is_float, round_to
+from oracle.numerics import LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, is_float, round_to
 
 BAD_SHARE = 5  # one in so many of a case's bad calls is tried with an instance that is not full
 
@@ -21,9 +21,9 @@ BAD_SHARE = 5  # one in so many of a case's bad calls is tried with an instance 
 class Array:
     """One device array.
 
-    dtype    storage, a key of harness.numerics.STORAGE
+    dtype    storage, a key of oracle.numerics.STORAGE
     shape    logical extents; of a packed dtype (s4, u4) one, the number of elements
-    values   as harness.numerics has them: float64 (exactly representable in dtype), or integers; a bool is its byte,
+    values   as oracle.numerics has them: float64 (exactly representable in dtype), or integers; a bool is its byte,
              so that "set" is any of 1 to 255; None for a pure output
     strides  in elements, any sign, of the view that the op sees; None is row-major
     """
@@ -60,8 +60,8 @@ class Expected:
     """What one output must be.
 
     value    of the output's shape: float64 or longdouble, or integers, which are compared exactly
-    op       key of tolerances.ULPS, which has the bounds of the class "ulp", and of APPROXIMATE, for "pointwise";
-             what is not there has the default bound of its dtype
+    op       the key of oracle.ULPS, which has the bounds of the class "ulp": what is not there is an ordinary
+             function's. Of a gradient of class "pointwise" the function, whose entry may say that it is approximate
     count    pointwise: roundings before the last; sums: number of terms (scalar or per cell)
     terms    sum of the magnitudes of what was added or cancelled, per cell; class "ulp" counts in units of them where
              they are larger than a single value
@@ -121,77 +121,8 @@ class Idle:
 
 
 @dataclasses.dataclass(frozen=True)
-class BenchArray:
-    """An array of a benchmark problem.
-
-    dtype   storage dtype, or "T" / "I" for the dtype and index dtype of the benchmark
-    shape   row-major extents
-    fill    "normal": N(0, 1); "empty": an output; "zero"; or a function rng -> integer array for indices and offsets
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    fill: str | Callable[[np.random.Generator], np.ndarray]
-
-
-@dataclasses.dataclass(frozen=True)
-class Bound:
-    """What a benchmark must reach (issue table "Speed").
-
-    kind    "copy": fewest bytes / time >= value * bandwidth of a device copy in the same run;
-            "peer": peer time / own time >= value;
-            "times": own time <= value * time of the benchmark named `other`
-    dtypes  for which it holds; empty means all of the benchmark's
-    """
-
-    kind: str
-    value: float
-    other: str = ""
-    dtypes: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Bench:
-    """One benchmark problem of a row.
-
-    name       unique; what the table prints
-    backend    "cuda" (inputs of 256 MiB and more) or "cpu"
-    dtypes     T to time
-    index      dtype of slot I, "" for rows without one
-    scalars, host   by parameter name
-    arrays     parameter name -> BenchArray; all outputs are there
-    bytes      (T, arrays as filled, by name: only index arrays are given) -> fewest bytes the op must move: each input
-               read once, each output written once. A gathered row of embedding_bag counts each time it is gathered,
-               and its backward counts dweight once (zeroing) and its touched rows once more, as in the measurements
-               that the bounds were taken from.
-    peer       (torch, tensors by parameter name, scalars) -> function to time; what PyTorch users would write. Index
-               tensors come as int64. No torch import happens outside of it.
-    numpy_peer (arrays by parameter name, scalars) -> function to time, or None where NumPy has no single call
-    workspace  time with a workspace of `_workspace_size` bytes (else NULL)
-    zeroed     arrays that must be zeroed within the timed region, on both sides
-    bounds     what it must reach
-    function   slot F, "" for rows without one
-    """
-
-    name: str
-    backend: str
-    dtypes: tuple[str, ...]
-    index: str
-    scalars: dict[str, int | float]
-    arrays: dict[str, BenchArray]
-    bytes: Callable[[str, dict[str, np.ndarray]], int]
-    peer: Callable
-    bounds: tuple[Bound, ...]
-    host: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
-    numpy_peer: Callable | None = None
-    workspace: bool = False
-    zeroed: tuple[str, ...] = ()
-    function: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
 class Case:
-    """Everything the tests and benchmarks know of a row.
+    """Everything the tests know of a row.
 
     row         section name in the op table, e.g. "segment_sum{I}_{T}"
     problems    name -> function of a Draw that makes a Problem; tried with every dtype, alignment and workspace mode
@@ -204,8 +135,6 @@ class Case:
     plain       name of the problem that the bad calls are variations of; no extent of it is 0
     large       name of the problem for determinism, threads and streams
     bad, idle   calls that fail, calls with nothing to do
-    aliases     permitted (output, input) pairs of one array
-    benches     benchmark problems
     """
 
     row: str
@@ -217,8 +146,6 @@ class Case:
     bad: tuple[Bad, ...]
     idle: tuple[Idle, ...]
     tolerance_without_workspace: dict[str, str] | None = None
-    aliases: tuple[tuple[str, str], ...] = ()
-    benches: tuple[Bench, ...] = ()
     brief: tuple[str, ...] = ()
     full: Callable[[dict[str, str]], bool] | None = None
 
@@ -237,7 +164,7 @@ class Case:
     def bad_of(self, op: str, slots: dict[str, str]) -> tuple[Bad, ...]:
         """The bad calls that an instance is tried with: of those that are not full each takes another part of them."""
         row = ROWS[self.row]
-        needed = {p.name for p in row.needed(slots)}
+        needed = {p.name for p in row.needed(slots.get("F", ""))}
         unread = {p.name for p in row.pointers if p.is_required} - needed
         bad = tuple(call for call in self.bad if not call.null or not unread.issuperset(call.null))
         if self.is_full(slots):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .model import Array, Bad, Bench, BenchArray, Bound, Case, Expected, Idle, Problem
+from .model import Array, Bad, Case, Expected, Idle, Problem
 
 I32_MAX = 2**31 - 1
 
@@ -120,120 +120,7 @@ SHORT = Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True)
 FORWARD, BACKWARD = ("input", "segment_ids", "output"), ("d_output", "segment_ids", "d_input")
 FORWARD_IDLE = (Idle("no_segments", {"num_segments": 0}), Idle("no_columns", {"d": 0}))
 BACKWARD_IDLE = (Idle("no_rows", {"n": 0}), Idle("no_columns", {"d": 0}))
-SIZE = {"f32": 4, "bf16": 2, "i32": 4, "i64": 8}
 
-
-def row_bytes(n, d, segments, index):
-    return lambda dtype, _: (n + segments) * d * SIZE[dtype] + n * SIZE[index]
-
-
-def uniform_ids(n, segments, *, ordered):
-    def fill(rng):
-        ids = rng.integers(0, segments, n)
-        return np.sort(ids) if ordered else ids
-
-    return fill
-
-
-def giant_ids(n, segments):
-    return lambda rng: np.full(n, segments // 2)
-
-
-def torch_segment_reduce(torch, t, scalars):
-    lengths = torch.bincount(t["segment_ids"], minlength=scalars["num_segments"])
-    return lambda: torch.segment_reduce(t["input"], "sum", lengths=lengths, axis=0, unsafe=True)
-
-
-def torch_index_add(torch, t, scalars):
-    return lambda: t["output"].zero_().index_add_(0, t["segment_ids"], t["input"])
-
-
-def torch_rows(torch, t, scalars):
-    return lambda: torch.index_select(t["d_output"], 0, t["segment_ids"])
-
-
-def numpy_reduceat(a, scalars):
-    ids, start = np.unique(a["segment_ids"], return_index=True)
-
-    def peer():
-        a["output"][...] = 0
-        a["output"][ids] = np.add.reduceat(a["input"], start, axis=0)
-
-    return peer
-
-
-def numpy_add_at(a, scalars):
-    def peer():
-        a["output"][...] = 0
-        np.add.at(a["output"], a["segment_ids"], a["input"])
-
-    return peer
-
-
-def numpy_rows(a, scalars):
-    return lambda: np.take(a["d_output"], a["segment_ids"], axis=0, out=a["d_input"])
-
-
-def bench(
-    name, backend, ids, peer, numpy_peer, bounds, *, index="i32", segments=None, is_backward=False, workspace=False
-):
-    n, d = (2**21, 128) if backend == "cuda" else (2**17, 128)
-    segments = segments(n) if segments else n // 16
-    wide, narrow = BenchArray("T", (n, d), "empty" if is_backward else "normal"), (segments, d)
-    arrays = {"segment_ids": BenchArray("I", (n,), ids(n, segments))}
-    if is_backward:
-        arrays |= {"d_output": BenchArray("T", narrow, "normal"), "d_input": wide}
-    else:
-        arrays |= {"input": wide, "output": BenchArray("T", narrow, "empty")}
-    scalars = {"n": n, "d": d, "num_segments": segments}
-    size = row_bytes(n, d, segments, index)
-    return Bench(
-        name,
-        backend,
-        ("f32", "bf16"),
-        index,
-        scalars,
-        arrays,
-        size,
-        peer,
-        bounds,
-        numpy_peer=numpy_peer,
-        workspace=workspace,
-    )
-
-
-def in_order(n, segments):
-    return uniform_ids(n, segments, ordered=True)
-
-
-def at_random(n, segments):
-    return uniform_ids(n, segments, ordered=False)
-
-
-LEVEL = (Bound("peer", 1.0),)
-SORTED_BENCHES = (
-    bench("segment_sum", "cuda", in_order, torch_segment_reduce, None, (Bound("copy", 0.85),), workspace=True),
-    bench("segment_sum giant", "cuda", giant_ids, torch_segment_reduce, None, (Bound("times", 1.5, "segment_sum"),),
-          workspace=True),
-    bench("segment_sum tiny", "cuda", in_order, torch_segment_reduce, None, (Bound("times", 1.5, "segment_sum"),),
-          segments=lambda n: n // 2, workspace=True),
-    bench("segment_sum", "cpu", in_order, torch_segment_reduce, numpy_reduceat, LEVEL, workspace=True),
-)  # fmt: skip
-UNSORTED_BENCHES = (
-    bench("unsorted_segment_sum", "cuda", at_random, torch_index_add, None, (Bound("peer", 2.7),)),
-    bench("unsorted_segment_sum deterministic", "cuda", at_random, torch_index_add, None, (Bound("peer", 4.0),),
-          workspace=True),
-    bench("unsorted_segment_sum", "cpu", at_random, torch_index_add, numpy_add_at, LEVEL),
-    bench("unsorted_segment_sum deterministic", "cpu", at_random, torch_index_add, numpy_add_at, LEVEL, workspace=True),
-)  # fmt: skip
-BACKWARD_BENCHES = (
-    *(bench(f"segment_sum_backward {i}", "cuda", in_order, torch_rows, None, (Bound("copy", 0.77),), index=i,
-            is_backward=True) for i in ("i32", "i64")),
-    bench("segment_sum_backward", "cpu", in_order, torch_rows, numpy_rows, LEVEL, is_backward=True),
-)  # fmt: skip
-UNSORTED_BACKWARD_BENCHES = (
-    bench("unsorted_segment_sum_backward", "cpu", at_random, torch_rows, numpy_rows, LEVEL, is_backward=True),
-)
 
 CASES = (
     Case(
@@ -245,7 +132,6 @@ CASES = (
             Bad("no_rows_null_output", 2, r"output is NULL", {"n": 0}, null=("output",)),
         ),
         idle=FORWARD_IDLE,
-        benches=SORTED_BENCHES,
     ),
     Case(
         row="unsorted_segment_sum{I}_{T}",
@@ -257,7 +143,6 @@ CASES = (
             Bad("no_rows_null_output", 2, r"output is NULL", {"n": 0}, null=("output",)),
         ),
         idle=FORWARD_IDLE,
-        benches=UNSORTED_BENCHES,
     ),
     *(
         Case(
@@ -267,11 +152,11 @@ CASES = (
             reference=backward_reference, tolerance={"d_input": "exact"}, plain="d5", large="large",
             bad=(*bad_calls(BACKWARD, BACKWARD),
                  Bad("no_segments_null", 2, r"d_input is NULL", {"num_segments": 0}, null=("d_input",))),
-            idle=BACKWARD_IDLE, benches=benches,
+            idle=BACKWARD_IDLE,
         )
-        for row, ordered, benches in (
-            ("segment_sum_backward{I}_{T}", True, BACKWARD_BENCHES),
-            ("unsorted_segment_sum_backward{I}_{T}", False, UNSORTED_BACKWARD_BENCHES),
+        for row, ordered in (
+            ("segment_sum_backward{I}_{T}", True),
+            ("unsorted_segment_sum_backward{I}_{T}", False),
         )
     ),
 )  # fmt: skip

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .model import Bad, Bench, BenchArray, Bound, Case, Expected, Idle, Problem, strides_for
+from .model import Bad, Case, Expected, Idle, Problem, strides_for
 
 
 def repeat(draw, shape, out_shape, x=None, y=None, kind="normal"):
@@ -124,54 +124,6 @@ def idle_calls(count, shape):
     return (Idle("count_0", {count: 0}, {shape: (3, 0, 7)}),)
 
 
-SIZE = {"f32": 4, "bf16": 2}
-
-
-def tile_bytes(shape, repeats):
-    numel = math.prod(shape)
-    return lambda dtype, _: numel * (1 + math.prod(repeats)) * SIZE[dtype]
-
-
-def torch_repeat(torch, t, scalars):
-    x, y = t["x"], t["y"]
-    repeats = [o // i for i, o in zip(x.shape, y.shape)]
-    return lambda: x.repeat(*repeats)
-
-
-def torch_repeat_backward(torch, t, scalars):
-    dy, dx = t["dy"], t["dx"]
-    split = [e for o, i in zip(dy.shape, dx.shape) for e in (o // i, i)]
-    return lambda: torch.sum(dy.view(split), tuple(range(0, len(split), 2)), out=dx)
-
-
-def numpy_repeat(a, scalars):
-    x, y = a["x"], a["y"]
-    split = [e for o, i in zip(y.shape, x.shape) for e in (o // i, i)]
-    source = x.reshape([e for i in x.shape for e in (1, i)])
-    return lambda: np.copyto(y.reshape(split), source)
-
-
-def numpy_repeat_backward(a, scalars):
-    dy, dx = a["dy"], a["dx"]
-    split = dy.reshape([e for o, i in zip(dy.shape, dx.shape) for e in (o // i, i)])
-    return lambda: np.sum(split, tuple(range(0, split.ndim, 2)), out=dx)
-
-
-def bench(name, backend, shape, repeats, backward, bound):
-    wide = tuple(i * r for i, r in zip(shape, repeats))
-    small, big = ("dx", "dy") if backward else ("x", "y")
-    arrays = {big: BenchArray("T", wide, "normal" if backward else "empty")}
-    arrays |= {small: BenchArray("T", shape, "empty" if backward else "normal")}
-    host = {"input_shape": shape, f"stride_{small}": strides_for(shape), f"stride_{big}": strides_for(wide)}
-    host |= {"repeats": repeats} if backward else {"output_shape": wide}
-    count = {"input_numel": math.prod(shape)} if backward else {"output_numel": math.prod(wide)}
-    return Bench(
-        name, backend, ("f32", "bf16"), "", {**count, "rank": len(shape)}, arrays, tile_bytes(shape, repeats),
-        torch_repeat_backward if backward else torch_repeat, (bound,), host,
-        numpy_peer=numpy_repeat_backward if backward else numpy_repeat, workspace=backward,
-    )  # fmt: skip
-
-
 CASES = (
     Case(
         row="repeat_{T}",
@@ -181,10 +133,6 @@ CASES = (
         bad=bad_calls("output_numel", "output_shape", ("input_shape", (3, 0, 7), r"input_shape\[1\] is 0"),
                       ("x", "y"), ("stride_x", "stride_y")),
         idle=idle_calls("output_numel", "output_shape"),
-        benches=(
-            bench("repeat", "cuda", (2048, 4096), (4, 4), False, Bound("copy", 0.75)),
-            bench("repeat", "cpu", (512, 1024), (4, 4), False, Bound("peer", 1.0)),
-        ),
     ),
     Case(
         row="repeat_backward_{T}",
@@ -202,9 +150,5 @@ CASES = (
             Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True),
         ),
         idle=idle_calls("input_numel", "input_shape"),
-        benches=(
-            bench("repeat_backward", "cuda", (2048, 4096), (4, 4), True, Bound("copy", 0.92)),
-            bench("repeat_backward", "cpu", (512, 1024), (4, 4), True, Bound("peer", 1.0)),
-        ),
     ),
 )  # fmt: skip

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 import baracuda as bk
+from harness.child import child_environment
 
 pytestmark = pytest.mark.unsanitized("the sanitized library has one path, so there is none to compare it with")
 
@@ -25,7 +26,7 @@ def others(library):
 
 
 def python(path, *arguments):
-    environment = {**os.environ, "BARACUDA_LIB": bk.default_library().path, "BARACUDA_CPU_ISA": path}
+    environment = child_environment(BARACUDA_LIB=bk.default_library().path, BARACUDA_CPU_ISA=path)
     done = subprocess.run(
         [sys.executable, *arguments], env=environment, cwd=TESTS.parent, capture_output=True, text=True, timeout=600
     )

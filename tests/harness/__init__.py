@@ -1,19 +1,6 @@
 """Runs ops of the library under test on guarded memory of its backend."""
 
-from .launch import (
-    OPS,
-    ROOT,
-    ROWS,
-    Launch,
-    Outcome,
-    can_implement,
-    claims_determinism,
-    last_error,
-    launch,
-    workspace_size,
-)
-from .memory import FINITE_POISON, NAN_POISON, Guarded, cuda_check, dense_strides, memory_of
-from .numerics import (
+from oracle.numerics import (
     COMPUTE,
     FLOATS,
     FP8,
@@ -31,6 +18,20 @@ from .numerics import (
     round_to,
     width,
 )
+
+from .launch import (
+    OPS,
+    ROOT,
+    ROWS,
+    Launch,
+    Outcome,
+    can_implement,
+    claims_determinism,
+    last_error,
+    launch,
+    workspace_size,
+)
+from .memory import FINITE_POISON, NAN_POISON, Guarded, cuda_check, dense_strides, memory_of
 
 __all__ = [
     "COMPUTE", "FINITE_POISON", "FLOATS", "FP8", "INTEGERS", "LARGEST", "LIMITS", "NAN_POISON", "OPS", "PACKED", "ROOT",

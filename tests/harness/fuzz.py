@@ -26,10 +26,10 @@ import sys
 import numpy as np
 
 import baracuda as bk
+from oracle.numerics import itemsize
 
 from .arena import Slot
 from .launch import OPS, ROWS, last_error
-from .numerics import itemsize
 
 MOST_BYTES = 2**47
 SLOT_PAGES = 16

@@ -1,24 +1,19 @@
 """Calls an op by name with a Problem, on guarded memory, and says what came of it."""
 
 import dataclasses
-import importlib
 import pathlib
-import sys
 
 import numpy as np
 
+from baracuda import _optable
+from oracle.numerics import decode, is_float
+
 from .memory import FINITE_POISON, INDEX_GUARD, NAN_POISON, Guarded, guarded_bytes, memory_of
-from .numerics import decode, is_float
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-if str(ROOT / "tools") not in sys.path:
-    sys.path.insert(0, str(ROOT / "tools"))
-
-abi_table = importlib.import_module("abi_table")
-
-ROWS = {row.name: row for row in abi_table.read_all()}
+ROWS = {row.name: row for row in _optable.rows()}
 # op -> (row, its slots: function F, dtypes T, U, I)
-OPS = {op: (row, slots) for row in ROWS.values() for op, slots in row.instances()}
+OPS = {name: (op.row, op.slots) for name, op in _optable.ops().items()}
 
 
 @dataclasses.dataclass

@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from tools.accuracy.ulp import Array, below_one, largest, round_to, smallest
+from baracuda._optable import ops
+from oracle import BINARY, UNARY
+from oracle.function import Entry
+from oracle.numerics import LARGEST, decode, encode, round_to
 
-_references = importlib.import_module("references")
-_tables = importlib.import_module("harness.launch")
-SAVES_OUTPUT = _references.SAVES_OUTPUT
+Array = np.ndarray[Any, Any]
 DTYPES = ("f32", "f16", "bf16", "f64")
-
-# Parametrised symbols, with parameters that every dtype has. The others have the table's constants.
-PARAMETERS = {
-    "elu": ((0.75,),),
-    "logit": ((0.125,),),
-    "powf": ((2.5,), (-0.3125,)),
-    "powi": ((5,), (-3,)),
-    "softplus": ((1.5, 20.0),),
-}
-# Where a gradient is asked for: an x that the function is defined at, or the arguments (of a dtype) of the y that it
-# can have. Beyond, the formulas of the table go on, but nobody needs their digits.
-_DOMAIN = {
-    "log": (0.0, math.inf), "log2": (0.0, math.inf), "log10": (0.0, math.inf), "log1p": (-1.0, math.inf),
-    "asin": (-1.0, 1.0), "acos": (-1.0, 1.0), "atanh": (-1.0, 1.0), "acosh": (1.0, math.inf), "logit": (0.0, 1.0),
-    "powf": (0.0, math.inf),
-}  # fmt: skip
-_ARGUMENTS: dict[str, Callable[[str], tuple[float, float]]] = {
-    "sqrt": lambda t: (0.0, largest(t)),
-    "rsqrt": lambda t: (largest(t), smallest(t)),
-    "cbrt": lambda t: (-largest(t), largest(t)),
-    "exp": lambda t: (-math.inf, math.log(largest(t))),
-    "exp2": lambda t: (-math.inf, math.log2(largest(t))),
-    "expm1": lambda t: (-math.inf, math.log(largest(t))),
-    "tanh": lambda t: (-math.inf, math.inf),
-    "sigmoid": lambda t: (-math.inf, math.inf),
-    "erfinv": lambda t: (-below_one(t), below_one(t)),
-}
 PAIRS = ("div", "pow", "atan2", "hypot", "floor_divide", "mod", "remainder")
 
 
@@ -53,6 +26,10 @@ class Function:
     name: str
     kind: str
     parameters: tuple[float, ...] = ()
+
+    @property
+    def entry(self) -> Any:
+        return (BINARY if self.kind == "binary" else UNARY)[self.name]
 
     @property
     def label(self) -> str:
@@ -67,69 +44,78 @@ class Function:
 
     @property
     def operands(self) -> tuple[str, ...]:
-        saved = "y" if self.name in SAVES_OUTPUT else "x"
-        return {"unary": ("x",), "backward": ("dy", saved), "binary": ("a", "b")}[self.kind]
+        if self.kind == "binary":
+            return ("a", "b")
+        return ("x",) if self.kind == "unary" else ("dy", self.entry.saves)
 
     def domain(self, dtype: str) -> tuple[float, float]:
-        """Least and greatest saved value of a gradient that is measured."""
-        if self.name not in SAVES_OUTPUT:
-            return _DOMAIN.get(self.name, (-math.inf, math.inf))
-        ends = _references.FORWARD[self.name](np.array(_ARGUMENTS[self.name](dtype)))
-        ends = np.clip(ends, -largest(dtype), largest(dtype)).astype(np.float64)
-        low, high = round_to(ends, dtype).tolist()
-        return low, high
+        """Least and greatest saved value of a gradient that is measured: an x that the function is defined at, or a
+        finite y that it can have. Beyond, the formulas of the table go on, but nobody needs their digits."""
+        low, high = self.entry.domain
+        if self.entry.saves == "x":
+            return low, high
+        ends = np.array([low, high])
+        values = self.entry.value(ends)
+        inner = [next_inside(low, 1, dtype), next_inside(high, -1, dtype)]
+        values = np.where(np.isfinite(values), values, self.entry.value(inner))
+        ends = np.sort(round_to(np.clip(values, -LARGEST[dtype], LARGEST[dtype]).astype(np.float64), dtype))
+        return float(ends[0]), float(ends[1])
 
     def inside(self, saved: Array, dtype: str) -> Array:
         low, high = self.domain(dtype)
         return ((saved >= low) & (saved <= high)) | np.isnan(saved)
 
-    def true(self, *operands: Array) -> Array:
+    def true(self, dtype: str, *operands: Array) -> Array:
         if self.kind == "binary":
-            return _BINARY[self.name](*operands)
-        table = _references.FORWARD if self.kind == "unary" else _references.BACKWARD
-        return table[self.name](*operands, *self.parameters)
+            with np.errstate(all="ignore"):
+                return np.asarray(self.entry.forward(*operands, dtype))
+        formula = self.entry.value if self.kind == "unary" else self.entry.gradient
+        return np.asarray(formula(*operands, *(self.parameters or self.entry.constants)))
+
+    def true_on_device(self, *operands: Any) -> Any:
+        """Of tensors of float64 that hold values of f32."""
+        formula = self.entry.forward if self.kind == "unary" else self.entry.pull
+        return formula(*operands, *(self.parameters or self.entry.constants))
+
+    def peer(self, torch: Any) -> Callable[..., Any] | None:
+        """PyTorch's, of tensors as the operands; None where it has no such function."""
+        if torch is None:
+            return None
+        forward, gradient = self.entry.torch_function(torch), self.entry.torch_gradient(torch)
+        if self.kind != "backward":
+            return forward and (lambda *operands: forward(*operands, *self.parameters))
+        if self.entry.saves == "y" or forward is None:
+            return gradient and (lambda *operands: gradient(*operands, *self.parameters))
+
+        def backward(dy: Any, x: Any) -> Any:
+            leaf = x.detach().requires_grad_()
+            forward(leaf, *self.parameters).backward(dy)
+            return leaf.grad
+
+        return backward
+
+
+def next_inside(end: float, step: int, dtype: str) -> float:
+    """The value of the dtype beside the end of a domain; of an infinite one the largest."""
+    if math.isinf(end):
+        return math.copysign(LARGEST[dtype], end)
+    if end == 0:
+        return float(decode(encode(np.array([0.0]), dtype) + 1, dtype)[0])
+    bits = encode(np.array([end]), dtype)
+    kind = bits.dtype.type
+    return float(decode(bits - kind(1) if (end > 0) == (step < 0) else bits + kind(1), dtype)[0])
 
 
 def functions(only: str = "") -> Iterator[Function]:
-    """Every function of the tables whose label contains `only`, in their order."""
-    ops = _tables.OPS
-    found = [Function(n, "unary") for n in _references.FORWARD] + [
-        Function(n, "backward") for n in _references.BACKWARD
-    ]
-    for name, choices in PARAMETERS.items():
-        found += [Function(name, kind, p) for kind in ("unary", "backward") for p in choices]
+    """Every function of the tables whose label contains `only`: as the table's constants have it, then with parameters
+    that every dtype has, then those of two operands."""
+    unary: list[Entry] = [f for f in UNARY.values() if f.forward]
+    found = [Function(f.name, kind) for kind in ("unary", "backward") for f in unary]
+    found += [Function(f.name, kind, p) for f in unary for kind in ("unary", "backward") for p in f.measured]
     found += [Function(name, "binary") for name in PAIRS]
     for f in found:
         # a function that only parametrised symbols have is in the list with parameters
-        takes = len(ops[f.op("f32")][0].params) if f.op("f32") in ops else 0
+        op = ops().get(f.op("f32"))
+        takes = len(op.row.params) if op else 0
         if takes == len(f.operands) + 2 + len(f.parameters) and only in f"{f.label} {f.kind}":
             yield f
-
-
-def _quietly(function: Callable[..., Any]) -> Callable[..., Array]:
-    def run(*operands: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return np.asarray(function(*(np.asarray(v, np.longdouble) for v in operands)))
-
-    return run
-
-
-def _mod(a: Array, b: Array) -> Array:
-    """With the sign of b; a remainder of 0 has it too."""
-    rest = np.fmod(a, b)
-    return np.where(rest == 0, np.copysign(0, b), np.where((rest < 0) != (b < 0), rest + b, rest))
-
-
-def _floor_divide(a: Array, b: Array) -> Array:
-    """Below 0 for a quotient that is no more than negative. Its wide rounding reaches no integer that it does not."""
-    tiny = np.isfinite(a) & np.isinf(b) & (a != 0) & (np.signbit(a) != np.signbit(b))
-    return np.where(tiny, -1, np.floor(a / b))
-
-
-_BINARY = {
-    name: _quietly(function)
-    for name, function in {
-        "div": np.divide, "pow": np.power, "atan2": np.arctan2, "hypot": np.hypot, "floor_divide": _floor_divide,
-        "mod": _mod, "remainder": np.fmod,
-    }.items()
-}  # fmt: skip

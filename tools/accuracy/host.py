@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import baracuda as bk
-from tools.accuracy import inputs, peers
+from oracle.numerics import decode
+from tools.accuracy import inputs
 from tools.accuracy.functions import Function
 from tools.accuracy.library import run
-from tools.accuracy.ulp import Array, Worst, decode, worst_of
+from tools.accuracy.ulp import Array, Worst, worst_of
 
 
 def measure(library: bk.Library, torch: Any, function: Function, dtype: str, quick: bool) -> tuple[Worst, Worst | None]:
     """(ours, PyTorch's or None)"""
     ours, theirs = Worst(), Worst()
-    other = peers.peer(torch, function)
+    other = function.peer(torch)
     for operands in _operands(function, dtype, quick):
         values = [decode(bits, dtype) for bits in operands]
-        true = function.true(*values)
+        true = function.true(dtype, *values)
         named = dict(zip(function.operands, values))
         ours.add(worst_of(decode(run(library, function, dtype, *operands), dtype), true, dtype, named))
         if other is not None:

@@ -24,7 +24,7 @@ python -m tools.accuracy --backend cuda --json tools/accuracy/results/cuda.json 
 ```
 
 f16 and bf16: all 65,536 arguments. f32: on the GPU all 2^32, each 64th where marked * and of PyTorch; dense samples
-on the CPU. f64: dense samples, against references in 80-bit floats (`tests/references`). Gradients are taken for dy =
+on the CPU. f64: dense samples, against 80-bit floats (`oracle`). Gradients are taken for dy =
 1 and for other dy. "special" counts NaN or infinity where the true value has none, and the reverse. Beside a zero of
 lgamma or digamma at an irrational argument no formula in the working precision keeps its relative error; such rows
 show what is lost there. The mean takes an error of more than 64 ulp as 64.

@@ -9,49 +9,14 @@ and not as ulp.
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import pathlib
-import sys
 from typing import Any
 
 import numpy as np
 
-_TESTS = str(pathlib.Path(__file__).resolve().parents[2] / "tests")
-if _TESTS not in sys.path:
-    sys.path.insert(0, _TESTS)
-_numerics = importlib.import_module("harness.numerics")
-decode, encode, round_to = _numerics.decode, _numerics.encode, _numerics.round_to
+from oracle.numerics import DIGITS, LARGEST, LEAST
 
 Array = np.ndarray[Any, Any]
 FAR = 64.0  # ulp from which on an infinity is special, and as which greater errors enter the mean
-
-
-@dataclasses.dataclass(frozen=True)
-class Format:
-    """digits of the significand; exponent of the smallest subnormal; of the power of two after the largest value"""
-
-    digits: int
-    least: int
-    end: int
-
-
-FORMATS = {
-    "f64": Format(53, -1074, 1024), "f32": Format(24, -149, 128),
-    "f16": Format(11, -24, 16), "bf16": Format(8, -133, 128),
-}  # fmt: skip
-
-
-def largest(dtype: str) -> float:
-    f = FORMATS[dtype]
-    return 2.0 ** (f.end - 1) * (2 - 2.0 ** (1 - f.digits))
-
-
-def smallest(dtype: str) -> float:
-    return 2.0 ** FORMATS[dtype].least
-
-
-def below_one(dtype: str) -> float:
-    return 1 - 2.0 ** -FORMATS[dtype].digits
 
 
 @dataclasses.dataclass
@@ -80,15 +45,15 @@ class Worst:
 
 def errors(got: Array, true: Array, dtype: str) -> tuple[Array, Array]:
     """(ulp, special) of float64 values `got` of the dtype and the true values; the ulp is 0 where special is set."""
-    f = FORMATS[dtype]
     true = np.asarray(true, np.longdouble)
-    end = np.ldexp(np.longdouble(1), f.end)
+    digits, least, power = DIGITS[dtype], LEAST[dtype], int(np.frexp(LARGEST[dtype])[1])
+    end = np.ldexp(np.longdouble(1), power)
     with np.errstate(all="ignore"):
-        beyond = np.abs(true) >= end - np.ldexp(np.longdouble(1), f.end - f.digits - 1)
+        beyond = np.abs(true) >= end - np.ldexp(np.longdouble(1), power - digits - 1)
         wanted = np.where(beyond, np.copysign(end, true), true)
         given = np.clip(np.asarray(got, np.longdouble), -end, end)
-        exponent = np.frexp(np.where(np.isfinite(wanted), np.abs(wanted), 0))[1] - f.digits
-        exponent = np.clip(np.where(wanted == 0, f.least, exponent), f.least, f.end - f.digits)
+        exponent = np.frexp(np.where(np.isfinite(wanted), np.abs(wanted), 0))[1] - digits
+        exponent = np.clip(np.where(wanted == 0, least, exponent), least, power - digits)
         ulp = np.abs(given - wanted) / np.ldexp(np.longdouble(1), exponent)
         nan = np.isnan(true) | np.isnan(got)
         special = (np.isnan(true) != np.isnan(got)) | ((np.isinf(got) != beyond) & (ulp > FAR) & ~nan)

@@ -9,10 +9,11 @@ import time
 from typing import Any
 
 import baracuda as bk
-from tools.bench import pointwise, report, table
+from tools.bench import problems, report
 from tools.bench.data import Data
 from tools.bench.host import host_costs
-from tools.bench.table import Problem
+from tools.bench.problem import Problem
+from tools.bench.record import Operand
 from tools.bench.timing import Call, Events, WallClock
 from tools.environment import environment, import_torch
 
@@ -26,11 +27,11 @@ def main() -> int:
     library = bk.load(backend=options.backend) if options.backend else bk.default_library()
     torch = None if options.no_torch else import_torch(library.backend)
     on_gpu = library.backend == "cuda"
-    problems = "cuda" if on_gpu and not options.quick else "cpu"
+    size = "cuda" if on_gpu and not options.quick else "cpu"
     least, seconds = (5, 0.02) if options.quick else (20, options.seconds)
     stream = make_stream(torch) if on_gpu else 0
     data = Data(library, torch, stream)
-    clock = Events(least, seconds, stream) if on_gpu else WallClock(least, seconds)
+    clock = make_clock(data, least, seconds)
     facts = environment(library, torch)
     if options.threads and not on_gpu:
         facts["threads"] = options.threads
@@ -38,24 +39,26 @@ def main() -> int:
             torch.set_num_threads(options.threads)
     say(f"{facts['device']}; {library.backend} library, commit {library.build_info.get('commit')}; ", end="")
     say(f"torch {facts['torch']}, numpy {facts['numpy']}")
-    if problems == "cuda":
+    if size == "cuda":
         say(f"a run touches at least 256 MiB, the L2 holds {facts['l2_bytes'] >> 20} MiB: repeated runs read memory")
     rows: list[dict[str, Any]] = []
     start = time.perf_counter()
-    copies = measure_copy(data, clock, problems)
-    for row, bench in table.benches(problems, options.only) if not options.pointwise else ():
-        rows += [measure(Problem(data, row, bench, t), clock) for t in bench.dtypes if t in options.dtypes.split(",")]
+    copies = measure_copy(data, clock, size)
+    brief = make_clock(data, 5 if options.quick else 12, 0.02 if options.quick else options.seconds / 6)
+    numel = options.numel or 1 << (20 if options.quick else 26 if size == "cuda" else 24)
+    for bench in problems.benches(size, options.only, numel, options.pointwise):
+        for dtype in bench.dtypes:
+            if bench.brief or dtype in options.dtypes.split(","):
+                rows.append(measure(Problem(data, bench, dtype), brief if bench.brief else clock))
     rows = [row for row in rows if row]
-    if torch is not None:
-        rows += measure_pointwise(data, problems, options)
-    copies += measure_copy(data, clock, problems)
+    copies += measure_copy(data, clock, size)
     ceiling = max(copy["bytes_per_second"] for copy in copies)
     for row in rows:
         judge(row, rows, ceiling)
     host = host_costs(data)
     document = {
         "environment": facts,
-        "problems": problems,
+        "problems": size,
         "ceiling": ceiling,
         "copies": copies,
         "rows": rows,
@@ -102,15 +105,20 @@ def make_stream(torch: Any) -> int:
     return int(stream)
 
 
-def measure_copy(data: Data, clock: Any, problems: str) -> list[dict[str, Any]]:
+def make_clock(data: Data, least: int, seconds: float) -> Any:
+    return Events(least, seconds, data.stream) if data.device == "cuda" else WallClock(least, seconds)
+
+
+def measure_copy(data: Data, clock: Any, size: str) -> list[dict[str, Any]]:
     """Bytes read and written a second by the plainest copies there are."""
-    source, target = (data.normal((1 << (28 if problems == "cuda" else 24),), bk.f32) for _ in range(2))
+    operand = Operand((1 << (28 if size == "cuda" else 24),), "normal")
+    source, target = (data.make(operand, "f32", place) for place in range(2))
     calls: list[tuple[str, Call]] = []
     if data.device == "cuda":
         from cuda.bindings import runtime
 
         kind = runtime.cudaMemcpyKind.cudaMemcpyDeviceToDevice
-        operands = (target.view.ptr, source.view.ptr, source.nbytes, kind, data.stream)
+        operands = (target.ptr, source.ptr, source.nbytes, kind, data.stream)
         calls.append(("cudaMemcpyAsync", lambda: runtime.cudaMemcpyAsync(*operands)))
     else:
         calls.append(("NumPy", lambda: target.numpy.__setitem__(slice(None), source.numpy)))
@@ -123,21 +131,11 @@ def measure_copy(data: Data, clock: Any, problems: str) -> list[dict[str, Any]]:
     ]
 
 
-def measure_pointwise(data: Data, problems: str, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The elementwise family, in all its float types; many lines, so a shorter time for each."""
-    pool, seconds = pointwise.Pool(data), 0.02 if options.quick else options.seconds / 6
-    least = 5 if options.quick else 12
-    clock = Events(least, seconds, data.stream) if data.device == "cuda" else WallClock(least, seconds)
-    numel = options.numel or 1 << (20 if options.quick else 26 if problems == "cuda" else 24)
-    chosen = [spec for spec in pointwise.specs(problems, numel) if options.only in spec.name]
-    return [measure(pointwise.Problem(data, pool, spec), clock) for spec in chosen]
-
-
 def measure(problem: Any, clock: Any) -> dict[str, Any]:
     """The line of the table; empty for a problem that another one already stands for."""
     bench, dtype = problem.bench, problem.dtype
     on_gpu = problem.data.device == "cuda"
-    if bench.workspace and problem.workspace is None:
+    if bench.workspace and problem.workspace is None and not bench.brief:
         return {}  # none is needed: the variant without a workspace is the same
     ours = problem.launch()
     ours()
@@ -147,7 +145,7 @@ def measure(problem: Any, clock: Any) -> dict[str, Any]:
     times = clock.measure([ours, *(call for _, call in others)])
     named = [(name, time) for (name, _), time in zip(others, times[1:])]
     peer = min(named, key=lambda item: item[1].median, default=None)
-    bounds = [bound for bound in bench.bounds if dtype in (getattr(bound, "dtypes", ()) or (dtype,))]
+    bounds = [bound for bound in bench.bounds if dtype in (bound.dtypes or (dtype,))]
     say(f"  {bench.name} {dtype}: {error or f'{times[0].median:.1f} us'}")
     return {
         "op": problem.op, "name": bench.name, "dtype": dtype, "bytes": problem.nbytes,

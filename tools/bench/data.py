@@ -4,24 +4,56 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import baracuda as bk
+from oracle.numerics import FP8, PACKED, STORAGE, bits_type, decode, encode, is_float, itemsize
+from oracle.reals import sigmoid, tanh
+from tools.bench.record import Operand
 
 _BLOCK = 1 << 22  # without torch, random values repeat after this many
+_MOST = 24 << 30  # bytes of operands that problems share
+# Of normal values. Multiples of 1/16 have sums in f32 that are exact in any order.
+FILLS: dict[str, Callable[[Any], Any]] = {
+    "normal": lambda v: v,
+    "sixteenths": lambda v: (v * 16).round() / 16,
+    "positive": lambda v: abs(v) + 0.0625,
+    "above one": lambda v: abs(v) + 1.0,
+    "inside one": lambda v: tanh(v * 0.5),
+    "probability": sigmoid,
+    "counts": lambda v: (abs(v) * 4).round(),
+    "flags": lambda v: abs(v) > 0.6745,
+}
+_TORCH = {
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "fp8e4m3": "float8_e4m3fn",
+    "fp8e5m2": "float8_e5m2", "s4": "uint8", "u4": "uint8", "bool": "bool",
+    **{f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+_NUMPY_LACKS = ("bf16", *FP8, *PACKED)
 
 
 @dataclasses.dataclass
 class Buffer:
-    view: bk.TensorRef
-    torch: Any  # torch tensor over the same memory, None without torch
-    numpy: Any  # NumPy array over the same memory, None on a GPU and for bf16
+    """An operand in memory.
+
+    torch   a tensor over it, as the op sees it; None without torch
+    numpy   an array over it, as the op sees it; None on a GPU and for dtypes that NumPy lacks
+    owner   what keeps the memory, without torch
+    """
+
+    operand: Operand
+    dtype: str
+    ptr: int
+    torch: Any
+    numpy: Any
+    owner: Any = None
 
     @property
     def nbytes(self) -> int:
-        return self.view.nbytes
+        return self.operand.cells * itemsize(self.dtype) // (2 if self.dtype in PACKED else 1)
 
 
 class Data:
@@ -33,34 +65,85 @@ class Data:
         self.stream = stream
         self.rng = np.random.default_rng(seed)
         self.device = library.backend
+        self._shared: dict[tuple[Any, ...], Any] = {}
         if torch is not None:
             torch.manual_seed(seed)
 
-    def torch_dtype(self, element: bk.ElementKind) -> Any:
-        return getattr(self.torch, {"f16": "float16", "bf16": "bfloat16"}.get(element.token, element.numpy_dtype.name))
+    def make(self, operand: Operand, dtype: str, place: int) -> Buffer:
+        """Problems share memory: `place` tells operands of one problem apart."""
+        count = operand.reach // 2 if dtype in PACKED else operand.reach
+        key = (str(operand.fill), place, dtype, count)
+        if callable(operand.fill):
+            raise TypeError("indices are made by index()")
+        if key not in self._shared:
+            if sum(flat.nbytes for flat in self._shared.values()) > _MOST:
+                self._shared.clear()
+            self._shared[key] = self._flat(operand.fill, dtype, count)
+        return self._view(self._shared[key], operand, dtype)
 
-    def empty(self, shape: tuple[int, ...], element: bk.ElementKind) -> Buffer:
+    def index(self, operand: Operand, dtype: str, values: np.ndarray[Any, Any]) -> Buffer:
+        values = np.ascontiguousarray(values, STORAGE[dtype])
         if self.torch is not None:
-            return self._of_torch(self.torch.empty(shape, dtype=self.torch_dtype(element), device=self.device))
-        return self._of_view(bk.empty(shape, element, library=self.library))
+            return self._view(self.torch.from_numpy(values).to(self.device), operand, dtype)
+        return self._view(bk.upload(values, library=self.library), operand, dtype)
 
-    def normal(self, shape: tuple[int, ...], element: bk.ElementKind) -> Buffer:
-        """Normal values, cut to multiples of 1/16: their sums in f32 are exact in any order."""
-        if self.torch is not None:
-            values = self.torch.randn(shape, dtype=self.torch_dtype(element), device=self.device)
-            return self._of_torch(values.mul_(16).round_().div_(16))
-        block = np.round(self.rng.standard_normal(_BLOCK, np.float32) * 16) / 16
-        return self._of_view(bk.upload(np.resize(block, shape), element, library=self.library))
+    def _flat(self, fill: str | float, dtype: str, count: int) -> Any:
+        """A flat tensor, or without torch a view of ours."""
+        if self.torch is None:
+            if fill == "empty":
+                values = np.zeros(min(count, _BLOCK))
+            elif isinstance(fill, float):
+                values = np.full(min(count, _BLOCK), fill)
+            else:
+                values = np.asarray(FILLS[fill](self.rng.standard_normal(min(count, _BLOCK))), np.float64)
+            bits = encode(values if is_float(dtype) else values.astype(np.int64), dtype)
+            return bk.upload(np.resize(bits, count).view(np.uint8), bk.u8, library=self.library)
+        torch, kind = self.torch, getattr(self.torch, _TORCH[dtype])
+        if fill == "empty":
+            return torch.empty(count, dtype=kind, device=self.device)
+        if isinstance(fill, float):
+            return torch.full((count,), fill, device=self.device).to(kind)
+        if dtype in PACKED:
+            return torch.randint(0, 256, (count,), dtype=torch.uint8, device=self.device)
+        wide = torch.float64 if dtype == "f64" else torch.float32
+        values = FILLS[fill](torch.randn(count, dtype=wide, device=self.device))
+        # unsigned integers of more than 8 bits are little more than names to torch
+        unsigned = dtype in ("u16", "u32", "u64")
+        return values.to(getattr(torch, _TORCH[f"i{dtype[1:]}"])).view(kind) if unsigned else values.to(kind)
 
-    def index(self, values: np.ndarray[Any, Any], element: bk.ElementKind = bk.i64) -> Buffer:
+    def _view(self, flat: Any, operand: Operand, dtype: str) -> Buffer:
+        strides = operand.steps
+        shift = operand.offset * itemsize(dtype)
         if self.torch is not None:
-            host = self.torch.from_numpy(np.ascontiguousarray(values, element.numpy_dtype))
-            return self._of_torch(host.to(self.device) if self.device == "cuda" else host)
-        return self._of_view(bk.upload(values, element, library=self.library))
+            pointer = flat.data_ptr() + shift
+            view = flat if dtype in PACKED else flat.as_strided(operand.shape, strides, operand.offset)
+            plain = self.device == "cpu" and dtype not in _NUMPY_LACKS
+            return Buffer(operand, dtype, pointer, view, view.numpy() if plain else None)
+        array = None
+        if self.device == "cpu" and dtype not in _NUMPY_LACKS:
+            kind = np.dtype({"f16": np.float16, "bool": np.bool_}.get(dtype, STORAGE[dtype]))
+            memory = np.frombuffer((ctypes.c_char * flat.nbytes).from_address(flat.ptr), kind)[operand.offset :]
+            steps = [s * kind.itemsize for s in strides]
+            array = np.lib.stride_tricks.as_strided(memory, operand.shape, steps)
+        return Buffer(operand, dtype, flat.ptr + shift, None, array, flat)
+
+    # --- Samples for checks ------------------------------------------------------------------------------------------
+
+    def cells(self, buffer: Buffer, places: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The values at places of the row-major order; integers as integers."""
+        where = np.unravel_index(places, buffer.operand.shape)
+        if buffer.torch is not None and buffer.dtype not in PACKED:
+            signed = getattr(self.torch, f"int{8 * itemsize(buffer.dtype)}")  # which every device can index
+            at = [self.torch.from_numpy(np.ascontiguousarray(w)).to(self.device) for w in where]
+            bits = buffer.torch.view(signed)[tuple(at)].cpu().numpy()
+            return decode(bits.view(bits_type(buffer.dtype)), buffer.dtype)
+        at = sum(w * s for w, s in zip(where, buffer.operand.steps))
+        return self._host(buffer)[at]
 
     def rows(self, buffer: Buffer, index: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Rows of the buffer seen as [-1, last extent], in float64."""
-        width = buffer.view.shape[-1] if buffer.view.rank > 1 else 1
+        shape = buffer.operand.shape
+        width = shape[-1] if len(shape) > 1 else 1
         if buffer.torch is not None:
             where = self.torch.from_numpy(np.ascontiguousarray(index)).to(buffer.torch.device)
             return buffer.torch.reshape(-1, width)[where].double().cpu().numpy()
@@ -74,19 +157,20 @@ class Data:
             where = self.torch.from_numpy(np.ascontiguousarray(index)).to(buffer.torch.device)
             chosen = buffer.torch[where].double()
             return chosen.sum(0).cpu().numpy(), chosen.abs().sum(0).cpu().numpy()
-        chosen = self._host(buffer)[index].astype(np.float64)
+        chosen = self._host(buffer).reshape(buffer.operand.shape)[index].astype(np.float64)
         return chosen.sum(0), np.abs(chosen).sum(0)
 
     def _host(self, buffer: Buffer) -> np.ndarray[Any, Any]:
-        return buffer.numpy if buffer.numpy is not None else bk.download(buffer.view, library=self.library)
+        """All values up to the last, flat."""
+        count = buffer.operand.reach - buffer.operand.offset
+        nbytes = count * itemsize(buffer.dtype) // (2 if buffer.dtype in PACKED else 1)
+        view = bk.TensorRef(buffer.ptr, (nbytes,), bk.u8)
+        raw = bk.download(view, library=self.library)
+        if buffer.dtype in PACKED:
+            return decode(np.stack([raw & 15, raw >> 4], -1).reshape(-1), buffer.dtype)
+        return decode(raw.view(bits_type(buffer.dtype)), buffer.dtype)
 
-    def _of_torch(self, tensor: Any) -> Buffer:
-        plain = self.device == "cpu" and tensor.dtype is not self.torch.bfloat16
-        return Buffer(bk.tensor(tensor), tensor, tensor.numpy() if plain else None)
 
-    def _of_view(self, view: bk.TensorRef) -> Buffer:
-        array = None
-        if self.device == "cpu" and view.dtype is not bk.bf16:
-            block = (ctypes.c_char * view.nbytes).from_address(view.ptr)
-            array = np.ndarray(view.shape, view.dtype.numpy_dtype, block)
-        return Buffer(view, None, array)
+def bytes_view(buffer: Buffer) -> bk.TensorRef:
+    """The memory of a row-major operand, to clear it."""
+    return bk.TensorRef(buffer.ptr, (buffer.nbytes,), bk.u8)

@@ -10,6 +10,7 @@ import numpy as np
 
 import baracuda as bk
 from tools.bench.data import Data
+from tools.bench.record import Operand
 
 _CALLS = 400  # fits in the launch queue of a GPU
 _ROUNDS = 60
@@ -17,10 +18,10 @@ _ROUNDS = 60
 
 def host_costs(data: Data) -> list[dict[str, Any]]:
     """Nanoseconds a call; candidates take turns, the device idle before each."""
-    a, b, c = (data.normal((16,), bk.f32) for _ in range(3))
+    a, b, c = (data.make(Operand((16,), "normal"), "f32", place) for place in range(3))
     descriptor = bk.BinaryParamDescriptor(kind=bk.BinaryKind.LERP, shape=(16,), params=(0.5,), element=bk.f32)
     plan = bk.BinaryParamPlan.select(data.stream, descriptor, library=data.library)
-    args = bk.BinaryParamArgs(a.view, b.view, c.view)
+    args = bk.BinaryParamArgs(*(bk.TensorRef(v.ptr, (16,), bk.f32) for v in (a, b, c)))
     stream, run = data.stream, plan.run
     candidates: list[tuple[str, Callable[[], Any], float | None]] = [
         ("plan.run", lambda: run(stream, None, args), 1.0),

@@ -16,7 +16,9 @@ constexpr int kMaxRank = 8;
 // numbers, and their products with a rank or an element's size, stay inside 64 bits.
 constexpr int64_t kMostBytes = int64_t{1} << 47;
 
-// What a problem that passes the checks leaves to do. kZeros: no input is read, outputs become 0.
+// What a problem that passes the checks leaves to do: an op's `work()`, which alone knows what empty extents mean. kNone: no
+// output has elements, and run() is not called. kZeros: outputs have elements and inputs contribute none; no input is read,
+// run() writes zeros. kAll: everything else.
 enum class Work { kNone, kZeros, kAll };
 
 inline Work all_or_none(int64_t elements) { return elements == 0 ? Work::kNone : Work::kAll; }

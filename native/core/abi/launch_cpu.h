@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "core/abi/launch.h"
+#include "core/compiler_cpu.h"
 #include "core/platform.h"
 
 #if defined(_OPENMP)
@@ -23,20 +24,18 @@
 namespace bk {
 
 #if BK_ISA_DISPATCH
-// For processors without AVX2, of before 2013: not worth the time that vectorising takes the compiler.
 template <class Body>
-__attribute__((flatten, optimize("no-tree-vectorize"))) void run_range(const Body& body, int64_t begin, int64_t end) {
+BK_FOR_BASELINE void run_range(const Body& body, int64_t begin, int64_t end) {
     body(begin, end);
 }
 
 template <class Body>
-__attribute__((flatten, target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi2,prefer-vector-width=512"))) void
-run_range_avx512(const Body& body, int64_t begin, int64_t end) {
+BK_FOR_AVX512 void run_range_avx512(const Body& body, int64_t begin, int64_t end) {
     body(begin, end);
 }
 
 template <class Body>
-__attribute__((flatten, target("avx2,fma,f16c,bmi2"))) void run_range_avx2(const Body& body, int64_t begin, int64_t end) {
+BK_FOR_AVX2 void run_range_avx2(const Body& body, int64_t begin, int64_t end) {
     body(begin, end);
 }
 
@@ -118,7 +117,7 @@ void split_ranges(int64_t count, int64_t grain, const Body& body) {
              count / pieces * (piece + 1) + (piece + 1 < count % pieces ? piece + 1 : count % pieces));
 }
 
-// The same with the whole body in the best variant for this machine.
+// split_ranges with the whole body in the best variant for this machine.
 template <class Body>
 void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
     split_ranges(count, grain, [&](int64_t begin, int64_t end) { dispatch_range(body, begin, end); });

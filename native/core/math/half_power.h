@@ -40,7 +40,7 @@ BK_HD SignedPower<L> half_power(float a, L log2_a, float b) {
     const bool one = (a == 1.0f) | (e == 0.0f), even_one = (size == 1.0f) & (fabs<T>(b) == INFINITY);
     const bool whole = trunc<T>(b) == b, differs = (floor<T>(half) != half) == (kLess % 2 == 0);
     const float end = kLess == 0 ? INFINITY : select((a == 0.0f) | (size == INFINITY), 0x1p24f, INFINITY);
-    const bool odd = (trunc<T>(e) == e) & differs & (fabs<T>(e) < end);
+    const bool integer = trunc<T>(e) == e, odd = integer & differs & (fabs<T>(e) < end);
     const bool undefined = (a < 0.0f) & (size < INFINITY) & !whole;
     const float factor = select(undefined, NAN, select(odd, copysign<T>(1.0f, a), 1.0f));
     return {select(one, 1.0f, factor), select(one | even_one, L(0), e * log2_a)};

@@ -41,7 +41,7 @@ BK_HD T integer_quotient(T a, T b) {
         return b == 0 ? T(0) : static_cast<T>(static_cast<int32_t>(q));
     } else if constexpr (std::is_same_v<T, int32_t>) {
         const bool wraps = (a == INT32_MIN) & (b == -1);
-        const double q = static_cast<double>(a) / static_cast<double>((b == 0) | wraps ? 1 : b);
+        const double q = static_cast<double>(a) / static_cast<double>(((b == 0) | wraps) ? 1 : b);
         return b == 0 ? 0 : static_cast<int32_t>(q);
     } else if constexpr (std::is_same_v<T, uint32_t>) {
         const uint32_t q = truncate_to_u32(to_double(a) / to_double(b == 0 ? 1u : b));

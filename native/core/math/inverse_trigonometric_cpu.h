@@ -8,8 +8,8 @@ namespace bk::math::cpu {
 
 constexpr float kHalfPi = 0x1.921fb6p0f, kHalfPiLow = -0x1.777a5cp-25f;  // pi / 2 in two parts
 
-// asin z for z = |x| <= 1/2 is z + z s P(s) with s = z^2, by a minimax P. Above, s = (1 - z) / 2, and the same with the root
-// of s in place of z is half of acos z.
+// asin z for z = |x| <= 1/2 is z + z s P(s) with s = z^2, by a minimax P. Above, s = (1 - z) / 2 and the sum
+// r + r s P(s) with r the root of s is half of acos z.
 struct Arcsine {
     float root, rest;  // their sum is the arc sine of the root
 

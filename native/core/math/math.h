@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "core/platform.h"
+#include "core/target.h"
 #include "core/types/dtype.h"
 #if BK_CUDA
 #include "core/math/math_half.h"
@@ -54,9 +55,6 @@ namespace bk::math {
 template <class T>
 constexpr bool kIsHalf = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
-// Whether f64 arithmetic costs about twice that of f32 only, so that functions of f32 may be computed in f64.
-constexpr bool kDoubleIsCheap = !BK_CUDA;
-
 // b where the condition is false, else a; never a branch on the CPU.
 template <class C>
 BK_HD C select(bool condition, C a, C b) {
@@ -78,19 +76,25 @@ BK_HD bool isnan(C x) {
     return x != x;
 }
 
-// The smaller; b if either is NaN.
+// Whether a or b is NaN.
+template <class C>
+BK_HD bool unordered(C a, C b) {
+    return (a != a) | (b != b);
+}
+
+// The smaller; b if a or b is NaN.
 template <class C>
 BK_HD C min(C a, C b) {
     return select(a < b, a, b);
 }
 
-// The larger; b if either is NaN.
+// The larger; b if a or b is NaN.
 template <class C>
 BK_HD C max(C a, C b) {
     return select(a > b, a, b);
 }
 
-// Of f64 and f32 the C library's.
+// Functions that are the C library's for f64 and f32.
 #define BK_MATH_OF_C(name, function)                        \
     template <class T>                                      \
     BK_HD compute_t<T> name(compute_t<T> x) {               \
@@ -379,20 +383,18 @@ BK_HD compute_t<T> rsqrt(compute_t<T> x) {
 #endif
 }
 
-// The inverse of erf in f32 and for the 16-bit types, which the GPU's library has and the CPU's has not.
-constexpr bool kHasErfinv = BK_CUDA;
-#if BK_CUDA
+// The inverse of erf in f32 and for the 16-bit types.
 template <class T>
 BK_HD float erfinv(float x) {
+#if BK_CUDA
     if constexpr (kIsHalf<T>)
         return half::erfinv(x);
     else
         return ::erfinvf(x);
-}
 #else
-template <class T>
-float erfinv(float x);
+    return cpu::erfinv(x);
 #endif
+}
 
 // ln |Gamma(x)|. The C library's lgamma, unlike lgamma_r, would write the global signgam.
 template <class T>

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/math/sinh_ratio.h"
 #include "core/platform.h"
 
 namespace bk::math::half {
@@ -89,9 +90,6 @@ BK_HD float expm1(float x) {
     const float near = x * polynomial(x, 1.0f, 0.500004484f, 0.167098249f, 0.0416370402f);
     return ::fabsf(x) < 0.25f ? near : exp2(x * kLog2e) - 1.0f;
 }
-
-// sinh(x) / x for |x| < 1/2, of x^2.
-BK_HD float sinh_ratio(float z) { return polynomial(z, 1.0000001f, 0.166659716f, 0.00840778957f); }
 
 BK_HD float sinh(float x) {
     const float e = exp2(::fmaf(::fabsf(x), kLog2e, -1.0f));

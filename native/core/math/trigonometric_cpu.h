@@ -73,15 +73,15 @@ struct Tangent {
 inline __attribute__((always_inline)) float tan(float x) { return Tangent::of(x).tangent(); }
 inline __attribute__((always_inline)) float secant_square(float x) { return Tangent::of(x).secant_square(); }
 
-// 2^64 times the fraction of x / (2 pi), for a finite x of magnitude 2^17 or more, rounded down for |x|. With x = m 2^e the
-// product needs the bits of 1 / (2 pi) from 2^-e on, 24 + 64 and some more of them.
+// 2^64 times the fraction of x / (2 pi), for a finite x of magnitude 2^17 or more, rounded down for |x|. With x = m 2^e its
+// product with 1 / (2 pi) needs the bits of 1 / (2 pi) from 2^-e on, 24 + 64 and some more of them.
 inline uint64_t turns(float x) {
     // 1 / (2 pi), the highest bits first
     constexpr uint64_t kBits[] = {0x28be60db9391054aull, 0x7f09d5f47d4d3770ull, 0x36d8a5664f10e410ull, 0x7f9458eaf7aef158ull};
     const uint32_t bits = bit_cast<uint32_t>(x);
     const uint64_t m = (bits & 0x7fffffu) | 0x800000u;
     const int e = static_cast<int>((bits >> 23) & 0xff) - 150;  // -6 to 104
-    // 128 bits from 2^-e on; with e < 0 these begin with zeros.
+    // 128 bits from 2^-e on, of which -e are zeros where e < 0.
     unsigned __int128 window;
     if (e <= 0) {
         window = ((static_cast<unsigned __int128>(kBits[0]) << 64) | kBits[1]) >> -e;

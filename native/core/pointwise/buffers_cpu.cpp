@@ -1,4 +1,4 @@
-// Rows of pointwise loops on the CPU: operands that are not dense pass through buffers.
+// Spans of pointwise loops on the CPU: operands that are not dense pass through buffers.
 #include <algorithm>
 
 #include "core/pointwise/pointwise.h"
@@ -54,12 +54,12 @@ void scatter_bytes(int size, void* to, const void* from, int64_t step, int64_t c
 
 constexpr int kMostOperands = 8;
 
-// Where each operand's buffer begins, in bytes for an element; `halves` are f16 on their way to or from a strided row.
-struct RowPlan {
+// Where each operand's buffer begins, in bytes for an element; `halves` are f16 on their way to or from a strided span.
+struct SpanPlan {
     bool in_place[kMostOperands];
     int64_t place[kMostOperands], halves = 0, used = 0;
 
-    RowPlan(const DenseLoop& loop, int operands, char* const* pointers, const int64_t* step) {
+    SpanPlan(const DenseLoop& loop, int operands, char* const* pointers, const int64_t* step) {
         bool has_halves = false;
         for (int k = 0; k < operands; ++k) {
             in_place[k] = pointers[k] != nullptr && step[k] == 1 && !loop.converted[k];
@@ -75,19 +75,19 @@ struct RowPlan {
 }  // namespace
 
 int64_t buffered_bytes(const DenseLoop& loop, int operands, char* const* pointers, const int64_t* step) {
-    return RowPlan(loop, operands, pointers, step).used;
+    return SpanPlan(loop, operands, pointers, step).used;
 }
 
-void compute_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
-                 const int64_t* step) {
+void compute_span(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
+                  const int64_t* step) {
     static_assert(kBufferBytes / (kMostOperands * 8 + 2) >= kBlock, "room for a block of every operand");
     alignas(64) char buffer[kBufferBytes];
-    compute_buffered_row(loop, operands, element, count, pointers, step, buffer, kBufferBytes);
+    compute_buffered_span(loop, operands, element, count, pointers, step, buffer, kBufferBytes);
 }
 
-void compute_buffered_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
-                          const int64_t* step, char* buffer, int64_t buffer_bytes) {
-    const RowPlan plan(loop, operands, pointers, step);
+void compute_buffered_span(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
+                           const int64_t* step, char* buffer, int64_t buffer_bytes) {
+    const SpanPlan plan(loop, operands, pointers, step);
     if (plan.used == 0) return loop.run(loop.fn, element, count, pointers);
     // Whole blocks: then every buffer begins at a multiple of 64 bytes.
     const int64_t most = std::min<int64_t>(buffer_bytes / plan.used / kBlock * kBlock, kBuffer);
@@ -99,16 +99,16 @@ void compute_buffered_row(const DenseLoop& loop, int operands, int64_t element, 
             start[k] = pointers[k] == nullptr ? nullptr : pointers[k] + first * step[k] * loop.size[k];
             now[k] = plan.in_place[k] ? start[k] : buffer + plan.place[k] * most;
             if (k < loop.outputs || plan.in_place[k]) continue;
-            char* const row = !loop.converted[k] ? now[k] : step[k] == 1 ? start[k] : halves;
-            if (step[k] != 1) gather_bytes(loop.size[k], row, start[k], step[k], n);
-            if (loop.converted[k]) widen_row(reinterpret_cast<float*>(now[k]), reinterpret_cast<const f16*>(row), n);
+            char* const span = !loop.converted[k] ? now[k] : step[k] == 1 ? start[k] : halves;
+            if (step[k] != 1) gather_bytes(loop.size[k], span, start[k], step[k], n);
+            if (loop.converted[k]) widen_span(reinterpret_cast<float*>(now[k]), reinterpret_cast<const f16*>(span), n);
         }
         loop.run(loop.fn, element + first, n, now);
         for (int k = 0; k < loop.outputs; ++k) {
             if (start[k] == nullptr || plan.in_place[k]) continue;
-            char* const row = !loop.converted[k] ? now[k] : step[k] == 1 ? start[k] : halves;
-            if (loop.converted[k]) narrow_row(reinterpret_cast<f16*>(row), reinterpret_cast<const float*>(now[k]), n);
-            if (step[k] != 1) scatter_bytes(loop.size[k], start[k], row, step[k], n);
+            char* const span = !loop.converted[k] ? now[k] : step[k] == 1 ? start[k] : halves;
+            if (loop.converted[k]) narrow_span(reinterpret_cast<f16*>(span), reinterpret_cast<const float*>(now[k]), n);
+            if (step[k] != 1) scatter_bytes(loop.size[k], start[k], span, step[k], n);
         }
     }
 }

@@ -1,4 +1,4 @@
-// Conversion of rows between f16 and f32, by the processor's instructions where it has them.
+// Conversion of spans between f16 and f32, by the processor's instructions where it has them.
 #include "core/pointwise/pointwise.h"
 
 #if BK_ISA_DISPATCH
@@ -30,14 +30,14 @@ __attribute__((target("avx,f16c"))) void narrow_f16c(f16* to, const float* from,
 }  // namespace
 #endif
 
-void widen_row(float* to, const f16* from, int64_t count) {
+void widen_span(float* to, const f16* from, int64_t count) {
 #if BK_ISA_DISPATCH
     if (isa() != Isa::kBase) return widen_f16c(to, from, count);
 #endif
     for (int64_t i = 0; i < count; ++i) to[i] = widen(from[i]);
 }
 
-void narrow_row(f16* to, const float* from, int64_t count) {
+void narrow_span(f16* to, const float* from, int64_t count) {
 #if BK_ISA_DISPATCH
     if (isa() != Isa::kBase) return narrow_f16c(to, from, count);
 #endif

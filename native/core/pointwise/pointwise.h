@@ -3,10 +3,9 @@
 // A functor takes the inputs, widened to their compute types, and returns the output, or a Pack of outputs, which the
 // skeleton narrows; one of several outputs may be null. One that depends on the position has `at(i)` instead: a piece, which
 // holds for the `count` elements from i on and takes the distance from i before the inputs. Loads of an element precede its
-// stores, so an output may be an input of the same layout. On a GPU a functor may say how many `vectors` a thread takes and
-// how many `registers` it may use, where the usual numbers (core/pointwise/pointwise_cuda.cuh) were measured to be worse. On
-// the CPU a functor may leave inputs out, for which `has_rare`: `is_rare` finds them, and a block that has one is left to
-// `of_rare`.
+// stores, so an output may be an input of the same layout. On the CPU a functor may leave inputs out, for which `has_rare`:
+// `is_rare` finds them, and a block that has one is left to `of_rare`. What a functor's kernels on a GPU want beside it is in
+// core/pointwise/tuning.h.
 #pragma once
 
 #include <cstdint>
@@ -46,9 +45,6 @@ BK_HD WholePiece<Fn> piece_at(const Fn& fn, int64_t, long) {
     return {fn};
 }
 
-// Tiles consist of squares of kTile rows and columns.
-constexpr int kTile = 32;
-
 template <class Fn, class = void>
 constexpr bool kIsPositional = false;
 template <class Fn>
@@ -78,26 +74,7 @@ struct Inputs {
     static constexpr int count = sizeof...(T);
     static constexpr int widest = Outputs<T...>::widest;
     static constexpr bool has_f64 = Outputs<T...>::has_f64;
-    // A tile's columns lie one after another in shared memory, an odd number of 32-bit words apart against bank conflicts;
-    // it has 2 * 2 squares for operands of 16 bits or fewer, and where 8 blocks with those of all inputs fit a
-    // multiprocessor, else 1.
-    template <class U, int Side>
-    static constexpr int pitch_of = Side * kTile + (sizeof(U) < 4 ? 4 / static_cast<int>(sizeof(U)) : 1);
-    template <int Side>
-    static constexpr int bytes_of =
-        (0 + ... + ((static_cast<int>(sizeof(T)) * Side * kTile * pitch_of<T, Side> + 15) / 16 * 16));
-    static constexpr int side = bytes_of<2> <= (widest <= 2 ? 48 : 27) * 1024 ? 2 : 1;
-    template <class U>
-    static constexpr int pitch = pitch_of<U, side>;
-    static constexpr int tile_bytes = bytes_of<side>;
 };
-
-template <class Operands>
-constexpr bool kAreHalves = false;
-template <class... T>
-constexpr bool kAreHalves<Outputs<T...>> = ((sizeof(T) == 2) && ...);
-template <class... T>
-constexpr bool kAreHalves<Inputs<T...>> = ((sizeof(T) == 2) && ...);
 
 template <class... T>
 Outputs<T...> outputs(T*... pointers) {
@@ -247,13 +224,23 @@ Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Output
 template <class Fn, int MaxRank, class... Out, class... In>
 Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& given, const Fn& fn,
                          const Outputs<Out...>& out, const Inputs<In...>& in) {
-    return with_kernel_of(fn, out, in, false, [&](const auto& function, const auto& to, const auto& from, bool mirrored) {
-        if (!mirrored) return run_pointwise_strided(launch, given, function, to, from);
-        auto layout = given;
-        for (int d = 0; d < layout.rank; ++d)
-            std::swap(layout.stride[sizeof...(Out)][d], layout.stride[sizeof...(Out) + sizeof...(In) - 1][d]);
-        return run_pointwise_strided(launch, layout, function, to, from);
-    });
+    return with_kernel_of(fn, out, in, false,
+                          [&](const auto& function, const auto& to, const auto& from, [[maybe_unused]] bool mirrored) {
+                              if constexpr (sizeof...(In) == 2) {
+                                  auto layout = given;
+                                  for (int d = 0; mirrored && d < layout.rank; ++d)
+                                      std::swap(layout.stride[sizeof...(Out)][d], layout.stride[sizeof...(Out) + 1][d]);
+                                  return run_pointwise_strided(launch, layout, function, to, from);
+                              } else {
+                                  return run_pointwise_strided(launch, given, function, to, from);
+                              }
+                          });
+}
+
+// What an op does for an output of `count` elements where its work is zeros (core/abi/checks.h); an absent one is NULL.
+template <class T>
+Status write_zeros(const Launch& launch, int64_t count, T* y) {
+    return y == nullptr ? Status::kOk : pointwise(launch, count, ZeroFunctor<compute_t<T>>{}, outputs(y), inputs());
 }
 
 }  // namespace bk

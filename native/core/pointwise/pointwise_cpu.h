@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/abi/launch.h"
+#include "core/compiler_cpu.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
 
@@ -58,8 +59,7 @@ BK_HD void compute_block(const Piece& piece, int64_t k, const Pack<Out*...>& out
             return;
         }
     }
-#pragma GCC ivdep
-#pragma GCC unroll 1
+    BK_VECTOR_LOOP
     for (int lane = 0; lane < kLength; ++lane) put_at(out, lane, piece(k + lane, widen(get<I>(in)[lane])...));
 }
 
@@ -88,12 +88,12 @@ BK_HD void compute_dense(const Fn& fn, int64_t element, int64_t count, const Pac
     }
 }
 
-// The loops know f16 as f32: rows are converted in buffers, by instructions that compilers do not use by themselves.
+// The loops know f16 as f32: spans are converted in buffers, by instructions that compilers do not use by themselves.
 template <class T>
 using Buffered = std::conditional_t<std::is_same_v<T, f16>, float, T>;
 
-void widen_row(float* to, const f16* from, int64_t count);
-void narrow_row(f16* to, const float* from, int64_t count);
+void widen_span(float* to, const f16* from, int64_t count);
+void narrow_span(f16* to, const float* from, int64_t count);
 
 // A functor and the types of its operands behind plain pointers, outputs first.
 struct DenseLoop {
@@ -115,12 +115,12 @@ DenseLoop dense_loop(const Fn& fn, const Pack<Out*...>&, const Pack<const In*...
     const auto run = [](const void* functor, int64_t element, int64_t count, char* const* operands) {
         [[maybe_unused]] const auto out = pack(reinterpret_cast<Buffered<Out>*>(operands[O])...);
         [[maybe_unused]] const auto in = pack(reinterpret_cast<const Buffered<In>*>(operands[sizeof...(Out) + I])...);
-        if constexpr (kCopies)  // the C library has better stores for long rows
+        if constexpr (kCopies)  // the C library has better stores for long spans
             memmove(operands[0], operands[1], static_cast<size_t>(kSizes[0] * count));  // y may be x
         else if constexpr (kWidens)
-            widen_row(get<0>(out), reinterpret_cast<const f16*>(operands[1]), count);
+            widen_span(get<0>(out), reinterpret_cast<const f16*>(operands[1]), count);
         else if constexpr (kNarrows)
-            narrow_row(reinterpret_cast<f16*>(operands[0]), get<0>(in), count);
+            narrow_span(reinterpret_cast<f16*>(operands[0]), get<0>(in), count);
         else
             dispatch_range(
                 [&](int64_t, int64_t) {
@@ -132,20 +132,21 @@ DenseLoop dense_loop(const Fn& fn, const Pack<Out*...>&, const Pack<const In*...
     return {run, &fn, sizeof...(Out), kSizes, kConverted};
 }
 
-// `count` elements of a row; operands step[k] apart. Outputs may be null.
-void compute_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
-                 const int64_t* step);
+// A span: `count` elements along one axis, those of operand k step[k] apart. Outputs may be null.
+void compute_span(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
+                  const int64_t* step);
 
-// Bytes that compute_row buffers for an element.
+// Bytes that compute_span buffers for an element.
 int64_t buffered_bytes(const DenseLoop& loop, int operands, char* const* pointers, const int64_t* step);
 
-// compute_row with a buffer of the caller's, aligned to 64 bytes, with room for kBlock elements or more.
-void compute_buffered_row(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
-                          const int64_t* step, char* buffer, int64_t buffer_bytes);
+// compute_span with a buffer of the caller's, aligned to 64 bytes, with room for kBlock elements or more.
+void compute_buffered_span(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
+                           const int64_t* step, char* buffer, int64_t buffer_bytes);
 
-// The loop over all rows of a collapsed layout, whose operands are the outputs, then the inputs.
+// The loop over all lines of a collapsed layout, which are its elements along the last axis. Operands are the outputs, then the
+// inputs.
 template <int Operands, int MaxRank>
-BK_COLD void run_rows(const DenseLoop& loop, const Layout<Operands, MaxRank>& given, char* const* pointers) {
+BK_COLD void run_lines(const DenseLoop& loop, const Layout<Operands, MaxRank>& given, char* const* pointers) {
     auto layout = collapse(given);
     if (layout.rank == 0) {
         layout.rank = 1;
@@ -153,32 +154,31 @@ BK_COLD void run_rows(const DenseLoop& loop, const Layout<Operands, MaxRank>& gi
         for (auto& stride : layout.stride) stride[0] = 1;
     }
     const int last = layout.rank - 1;
-    const int64_t columns = layout.extent[last];
-    Layout<Operands, MaxRank> rows = layout;
-    rows.rank = last;
-    const Walk<Operands, uint64_t, MaxRank> walk(rows);
+    const int64_t length = layout.extent[last];
+    Layout<Operands, MaxRank> lines = layout;
+    lines.rank = last;
+    const Walk<Operands, uint64_t, MaxRank> walk(lines);
     int64_t step[Operands], bytes = 0;
     for (int k = 0; k < Operands; ++k) {
         step[k] = layout.stride[k][last];
         bytes += loop.size[k];
     }
-    // Long rows are cut, so that one is shared too.
-    const int64_t piece = columns < 16384 ? columns : 16384;
-    const int64_t pieces = ceil_div(columns, piece);
-    split_ranges(rows.numel() * pieces, grain_for(bytes * piece), [&](int64_t begin, int64_t end) {
+    // Long lines are cut, so that threads may share one.
+    const int64_t cut = length < 16384 ? length : 16384;
+    const int64_t cuts = ceil_div(length, cut);
+    split_ranges(lines.numel() * cuts, grain_for(bytes * cut), [&](int64_t begin, int64_t end) {
         for (int64_t at = begin; at < end;) {
-            const int64_t row = pieces == 1 ? at : at / pieces, first = (at - row * pieces) * piece;
-            const int64_t until =
-                end - row * pieces < pieces ? end - row * pieces : pieces;  // pieces of this row that are ours
-            const int64_t stop = until * piece < columns ? until * piece : columns;
-            const auto offset = walk(static_cast<uint64_t>(row));
+            const int64_t line = cuts == 1 ? at : at / cuts, first = (at - line * cuts) * cut;
+            const int64_t until = end - line * cuts < cuts ? end - line * cuts : cuts;  // the cuts of this line that are ours
+            const int64_t stop = until * cut < length ? until * cut : length;
+            const auto offset = walk(static_cast<uint64_t>(line));
             char* start[Operands];
             for (int k = 0; k < Operands; ++k)
                 start[k] = pointers[k] == nullptr
                                ? nullptr
                                : pointers[k] + (signed_offset(offset.of[k]) + first * step[k]) * loop.size[k];
-            compute_row(loop, Operands, row * columns + first, stop - first, start, step);
-            at = row * pieces + until;
+            compute_span(loop, Operands, line * length + first, stop - first, start, step);
+            at = line * cuts + until;
         }
     });
 }
@@ -197,8 +197,8 @@ Status run_pointwise_strided(const Launch&, const Layout<sizeof...(Out) + sizeof
     constexpr std::index_sequence_for<Out...> outs{};
     constexpr std::index_sequence_for<In...> ins{};
     char* pointers[sizeof...(Out) + sizeof...(In)];
-    run_rows(erase(dense_loop(fn, out.pointer, in.pointer, outs, ins), pointers, out.pointer, in.pointer, outs, ins), layout,
-             pointers);
+    run_lines(erase(dense_loop(fn, out.pointer, in.pointer, outs, ins), pointers, out.pointer, in.pointer, outs, ins), layout,
+              pointers);
     return Status::kOk;
 }
 

@@ -9,6 +9,7 @@
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "core/pointwise/pointwise_call.cuh"
+#include "core/pointwise/tuning.h"
 
 namespace bk {
 
@@ -56,24 +57,6 @@ BK_DEVICE void compute_and_store(const Fn& fn, const Outputs<Out...>& out, const
     store_all<N>(out.pointer, element, y, std::index_sequence_for<Out...>{});
 }
 
-template <class Fn>
-constexpr auto registers_of(int) -> decltype(Fn::registers) {
-    return Fn::registers;
-}
-template <class Fn>
-constexpr int registers_of(long) {
-    return 0;
-}
-
-template <class Fn>
-constexpr auto vectors_of(int) -> decltype(Fn::vectors) {
-    return Fn::vectors;
-}
-template <class Fn>
-constexpr int vectors_of(long) {
-    return 0;
-}
-
 #if defined(__CUDA_ARCH__) && ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1100)
 constexpr int kResidentThreads = 1536;  // of a multiprocessor: CUDA C++ Programming Guide, compute capabilities
 #else
@@ -89,17 +72,17 @@ constexpr int resident_blocks(int registers) {
 template <class Fn, class Out, class In>
 struct PointwiseShape {
     static constexpr int lanes = kVectorBytes / (Out::widest > In::widest ? Out::widest : In::widest);
-    // Vectors a thread, and the registers it may use; a functor can have its own. Measured on an H200 with 60 functors:
-    // resident threads matter more than registers until these spill, one input has room for a third vector, and f64 for
-    // one alone, as the constants of its functions stay in registers between vectors; of long polynomials in f64 the
-    // elements of a vector share more constants than 32 registers hold.
+    // Vectors a thread, and the registers it may use; a functor can have its own (core/pointwise/tuning.h). Measured on an H200
+    // with 60 functors: resident threads matter more than registers until these spill, one input has room for a third vector,
+    // and f64 for one alone, as the constants of its functions stay in registers between vectors; of long polynomials in f64
+    // the elements of a vector share more constants than 32 registers hold.
     static constexpr int operands = In::count + Out::count;
     static constexpr bool f64 = Out::has_f64 || In::has_f64;
     static constexpr int usual_unroll = f64 || kIsPositional<Fn> ? 1 : operands > 2 ? 2 : 3;
-    static constexpr int unroll = vectors_of<Fn>(0) > 0 ? vectors_of<Fn>(0) : usual_unroll;
+    static constexpr int unroll = kTuning<Fn>.vectors > 0 ? kTuning<Fn>.vectors : usual_unroll;
     static constexpr int fewest = operands <= 2 ? 32 : operands == 3 ? 40 : 64;
     static constexpr int usual = f64 && operands > 2 ? fewest + 8 : fewest;
-    static constexpr int registers = registers_of<Fn>(0) > 0 ? registers_of<Fn>(0) : usual;
+    static constexpr int registers = kTuning<Fn>.registers > 0 ? kTuning<Fn>.registers : usual;
 };
 
 // A block owns kPointwiseThreads * each vectors of N elements, each <= Unroll; the last one also the elements after the last
@@ -226,7 +209,7 @@ struct KernelsOf<Fn, Outputs<O...>, Inputs<I...>> {
     static constexpr PointwiseKernels value = {
         Out::count,        Out::count + In::count, {static_cast<int>(sizeof(O))..., static_cast<int>(sizeof(I))...},
         Shape::lanes,      Shape::unroll,          group,
-        In::side,          In::tile_bytes,         kIsPositional<Fn>,
+        TileOf<In>::side,  TileOf<In>::bytes,      kIsPositional<Fn>,
         kByPairs<Out, In>, dense_or_none(),        vectors_or_none(),
         strided_or_none()};
 };

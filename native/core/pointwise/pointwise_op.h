@@ -33,13 +33,14 @@ struct PointwiseOp {
     bool in_place;   // outputs may be inputs
 };
 
-// The arguments of one call but for workspace, stream and the function's parameters; numel alone of contiguous operands.
+// The arguments of one call but for workspace, stream and the function's parameters. Of contiguous operands numel alone
+// describes them, and without pointers the problem is looked at only.
 struct PointwiseArguments {
     int64_t numel;
     int32_t rank;
     const int32_t* shape;
-    const int64_t* strides[kMostStrided];
-    const void* pointers[kMostStrided];
+    const int64_t** strides;
+    const void** pointers;
 };
 
 // Everything that can be said without pointers, and where the operands lie.
@@ -70,7 +71,7 @@ BK_COLD inline int32_t can_implement(const PointwiseOp& op, const PointwiseArgum
 
 // The pointers of a problem that `locate` has found right. An input that no wanted output reads may be null: the first one,
 // of the same extents, stands in for it.
-BK_COLD inline Status admit(const PointwiseOp& op, PointwiseArguments& given, Operand* operands, Work work) {
+BK_COLD inline Status admit(const PointwiseOp& op, const PointwiseArguments& given, Operand* operands, Work work) {
     const int count = op.inputs + op.outputs;
     for (int k = 0; k < count; ++k) {
         operands[k].pointer = given.pointers[k];
@@ -80,7 +81,7 @@ BK_COLD inline Status admit(const PointwiseOp& op, PointwiseArguments& given, Op
     for (int k = 1; k < op.inputs; ++k) {
         if (given.pointers[k] != nullptr || op.operands[k].readers == Operand::kAnyReader) continue;
         given.pointers[k] = given.pointers[0];
-        given.strides[k] = given.strides[0];
+        if (op.is_strided) given.strides[k] = given.strides[0];
     }
     return Status::kOk;
 }
@@ -146,9 +147,9 @@ Layout<sizeof...(P)> layout_of(const PointwiseArguments& given) {
 }
 
 template <class Fn, class... Out, class... In, class... P>
-int32_t run_flat(const PointwiseOp& op, PointwiseArguments given, const Launch& launch, Places<Out...>, Places<In...>,
+int32_t run_flat(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, Places<Out...>, Places<In...>,
                  P... parameters) {
-    Operand operands[kMostStrided];
+    Operand operands[sizeof...(Out) + sizeof...(In)];
     Status status = locate(op, given, operands);
     if (status != Status::kOk || all_or_none(given.numel) == Work::kNone) return leave(op.name, status);
     status = admit(op, given, operands, Work::kAll);
@@ -159,9 +160,9 @@ int32_t run_flat(const PointwiseOp& op, PointwiseArguments given, const Launch& 
 }
 
 template <class Fn, class... Out, class... In, class... P>
-int32_t run_strided(const PointwiseOp& op, PointwiseArguments given, const Launch& launch, Places<Out...>, Places<In...>,
+int32_t run_strided(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, Places<Out...>, Places<In...>,
                     P... parameters) {
-    Operand operands[kMostStrided];
+    Operand operands[sizeof...(Out) + sizeof...(In)];
     Status status = locate(op, given, operands);
     if (status != Status::kOk || all_or_none(given.numel) == Work::kNone) return leave(op.name, status);
     status = admit(op, given, operands, Work::kAll);

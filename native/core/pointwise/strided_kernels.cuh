@@ -148,7 +148,7 @@ BK_DEVICE void stage_tile(T* tile, const T* x, uint32_t row_step, uint32_t colum
 template <int W, class... In, int Operands, size_t... I>
 BK_DEVICE void stage_tiles(const Inputs<In...>& in, const Pack<In*...>& tile, const StridedPlan<Operands>& plan,
                            const Offsets<Operands, uint32_t>& base, int rows, int columns, std::index_sequence<I...>) {
-    using Tile = Inputs<In...>;
+    using Tile = TileOf<Inputs<In...>>;
     constexpr int kOut = Operands - sizeof...(In);
     ((plan.staged >> I & 1 ? stage_tile<W, Tile::side, Tile::template pitch<In>>(
                                  get<I>(tile), get<I>(in.pointer) + signed_offset(base.of[kOut + I]), plan.row_step[kOut + I],
@@ -159,7 +159,7 @@ BK_DEVICE void stage_tiles(const Inputs<In...>& in, const Pack<In*...>& tile, co
 
 template <class... In, size_t... I>
 BK_DEVICE Pack<In*...> tile_pointers(char* memory, const Inputs<In...>&, std::index_sequence<I...>) {
-    using Tile = Inputs<In...>;
+    using Tile = TileOf<Inputs<In...>>;
     size_t at = 0;
     const auto take = [&](size_t bytes) {
         char* const result = memory + at;
@@ -217,7 +217,7 @@ template <int W, int G, class... In, int Operands, size_t... I>
 BK_DEVICE Pack<Vec<In, G>...> load_groups(TileGroup<W, G> group, const Inputs<In...>& in, const Pack<In*...>& tile, int r,
                                           int c, const StridedPlan<Operands>& plan, const Offsets<Operands, uint32_t>& offset,
                                           std::index_sequence<I...>) {
-    using Tile = Inputs<In...>;
+    using Tile = TileOf<Inputs<In...>>;
     constexpr int kOut = Operands - sizeof...(In);
     return pack(load_group<W, Tile::template pitch<In>>(group, sizeof...(In) == 1 || (plan.staged >> I & 1),
                                                         get<I>(tile) + c * Tile::template pitch<In> + r, get<I>(in.pointer),
@@ -233,9 +233,6 @@ BK_DEVICE void store_groups(TileGroup<W, G> group, const Pack<Out*...>& out, con
           : void()),
      ...);
 }
-
-template <class Out, class In>
-constexpr bool kByPairs = kAreHalves<Out> && kAreHalves<In> && In::side % 2 == 0;
 
 // Where a block's tile of side * side squares begins, and how much of it there is.
 template <int Operands>
@@ -289,7 +286,7 @@ __global__ void __launch_bounds__(kTileThreads, resident_blocks(Registers) * kPo
     constexpr bool kHasTiles = In::count > 0 && !kIsPositional<Fn>;
     constexpr int kWidth = G > 1 && kByPairs<Out, In> ? 2 : 1;
     constexpr int kSlabRows = kRowsApart * G;  // rows of one column of squares that the block takes in a step
-    constexpr int kSlabs = In::side * kTile / kSlabRows;
+    constexpr int kSlabs = TileOf<In>::side * kTile / kSlabRows;
     constexpr uint32_t kApart = kIsPositional<Fn> ? 1 : kTileThreads;
     constexpr typename In::Indices kInputs{};
     constexpr typename Out::Indices kOutputs{};
@@ -300,14 +297,14 @@ __global__ void __launch_bounds__(kTileThreads, resident_blocks(Registers) * kPo
     Offsets<kOperands, uint32_t> base;
     int steps = 1, rows = 0, columns = 0, exist = G;
     if (tiled) {
-        const auto place = tile_place<In::side>(plan);
+        const auto place = tile_place<TileOf<In>::side>(plan);
         base = place.base, rows = place.rows, columns = place.columns;
         if (wide)
             stage_tiles<kWidth>(in, tile, plan, base, rows, columns, kInputs);
         else
             stage_tiles<1>(in, tile, plan, base, rows, columns, kInputs);
         __syncthreads();
-        steps = kSlabs * In::side;
+        steps = kSlabs * TileOf<In>::side;
     } else {
         if (first >= plan.count) return;
         base = outer_offsets(plan, blockIdx.y);

@@ -7,6 +7,7 @@
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "core/pointwise/pointwise_call.cuh"
+#include "core/pointwise/tile.cuh"
 
 namespace bk {
 

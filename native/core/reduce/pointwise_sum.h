@@ -23,9 +23,9 @@ template <int Operands>
 struct SumLayout {
     Layout<Operands> kept;
     Layout<Operands> summed;
-    bool rows = false;   // neighbours in memory are terms of one sum, not different results
-    int64_t splits = 1;  // parts of each sum, one after another in the workspace
-    int64_t terms = 0;   // of a part
+    bool along_terms = false;  // neighbours in memory are terms of one sum, not different results
+    int64_t splits = 1;        // parts of each sum, one after another in the workspace
+    int64_t terms = 0;         // of a part
 };
 
 template <int Operands>
@@ -54,9 +54,9 @@ BK_COLD SumLayout<Operands> plan_sum_of(const Layout<Operands>& layout, int outp
     const auto step = [](const Layout<Operands>& axes) {
         return axes.rank > 0 ? magnitude(axes.stride[0][axes.rank - 1]) : INT64_MAX;
     };
-    plan.rows = step(plan.summed) < step(plan.kept);
+    plan.along_terms = step(plan.summed) < step(plan.kept);
     const int64_t results = plan.kept.numel(), terms = plan.summed.numel();
-    const int64_t wanted = kSumWorkers / std::max<int64_t>(plan.rows ? results * 256 : results, 1);
+    const int64_t wanted = kSumWorkers / std::max<int64_t>(plan.along_terms ? results * 256 : results, 1);
     plan.splits = std::max<int64_t>(1, std::min({wanted, terms / kSumLeastTerms, kSumMostSplits}));
     plan.terms = ceil_div(terms, plan.splits);
     // Whole vectors to every part, whatever their width.
@@ -122,8 +122,8 @@ void drop(Pack<T*...>* pointers, int index, std::index_sequence<I...>) {
     ((index == static_cast<int>(I) ? void(get<I>(*pointers) = nullptr) : void()), ...);
 }
 
-// What gradients of these strides leave to do: of no elements, those that stand still along the empty axes are sums of
-// nothing.
+// What gradients leave to do, given the strides of each: of no elements, a gradient that stands still along the empty axes is
+// a sum of nothing.
 inline Work work_of_sums(int64_t numel, int32_t rank, const int32_t* shape, std::initializer_list<const int64_t*> outputs) {
     if (numel != 0) return Work::kAll;
     for (const int64_t* const strides : outputs) {

@@ -1,4 +1,4 @@
-// Sums of pointwise results by rows of the last axis: of one result's terms, or of one term of neighbouring results.
+// Sums of pointwise results by spans of the inner axis: of one result's terms, or of one term of neighbouring results.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace bk {
 
-// Bytes for the terms, the sums and the rows of one task; fewer where many operands take much of the stack themselves.
+// Bytes for the terms, the sums and the buffered spans of one task; fewer where many operands take much of the stack
+// themselves.
 template <int Operands>
 constexpr int64_t kSumBytes = Operands <= 5 ? 7680 : 6656;
 
@@ -53,13 +54,13 @@ C add_up(const C* x, int64_t count) {
     return lane[0];
 }
 
-// Memory of a task: terms, sums, and what compute_buffered_row takes.
+// Memory of a task: terms, sums, and what compute_buffered_span takes.
 template <class C>
 struct SumBuffers {
     C* value;
     C* sum;
-    char* rows;
-    int64_t row_bytes;
+    char* spans;
+    int64_t span_bytes;
 };
 
 // Part `split` of results [first, first + count) of the last kept axis, into buffers.sum. `base` is where the operands' first
@@ -68,7 +69,7 @@ template <class C, int Operands>
 BK_COLD void sum_part(const SumLayout<Operands>& plan, int inputs, int64_t split, const DenseLoop& loop, char* const* pointers,
                       const int64_t* base, int64_t count, const SumBuffers<C>& buffers) {
     C *const sum = buffers.sum, *const value = buffers.value;
-    const auto& along = plan.rows ? plan.summed : plan.kept;  // the axis of the inner loop
+    const auto& along = plan.along_terms ? plan.summed : plan.kept;  // the axis of the inner loop
     const int last = along.rank - 1, outputs = Operands - inputs;
     const Walk<Operands, uint64_t> walk(plan.summed);
     const int64_t stop = std::min(plan.summed.numel(), (split + 1) * plan.terms);
@@ -78,8 +79,8 @@ BK_COLD void sum_part(const SumLayout<Operands>& plan, int inputs, int64_t split
     for (int64_t t = split * plan.terms; t < stop;) {
         // A run of terms along the last summed axis, or one term of every result.
         int64_t run = 1;
-        if (plan.rows) run = std::min({plan.summed.extent[last] - t % plan.summed.extent[last], stop - t, kSumTerms<C>});
-        const int64_t n = plan.rows ? run : count;
+        if (plan.along_terms) run = std::min({plan.summed.extent[last] - t % plan.summed.extent[last], stop - t, kSumTerms<C>});
+        const int64_t n = plan.along_terms ? run : count;
         const auto offset = walk(static_cast<uint64_t>(t));
         for (int k = 0; k < Operands; ++k) {
             const int place = 1 + (k < inputs ? outputs + k : k - inputs);
@@ -87,8 +88,8 @@ BK_COLD void sum_part(const SumLayout<Operands>& plan, int inputs, int64_t split
             start[place] = origin == nullptr ? nullptr : origin + (base[k] + signed_offset(offset.of[k])) * loop.size[place];
             step[place] = last < 0 ? 1 : along.stride[k][last];
         }
-        compute_buffered_row(loop, 1 + Operands, 0, n, start, step, buffers.rows, buffers.row_bytes);
-        if (plan.rows)
+        compute_buffered_span(loop, 1 + Operands, 0, n, start, step, buffers.spans, buffers.span_bytes);
+        if (plan.along_terms)
             sum[0] += add_up(value, n);
         else
             for (int64_t i = 0; i < n; ++i) sum[i] += value[i];
@@ -98,7 +99,7 @@ BK_COLD void sum_part(const SumLayout<Operands>& plan, int inputs, int64_t split
 
 // Adds the parts of each sum, which lie one after another, in order.
 template <class C, class T, int Operands>
-BK_COLD void add_parts(const SumLayout<Operands>& plan, int target, const C* partial, T* sums) {
+BK_COLD void add_splits(const SumLayout<Operands>& plan, int target, const C* partial, T* sums) {
     const Walk<Operands, uint64_t> walk(plan.kept);
     const int64_t results = plan.kept.numel();
     split_ranges(results, grain_for(sizeof(C) * plan.splits), [&](int64_t begin, int64_t end) {
@@ -110,8 +111,8 @@ BK_COLD void add_parts(const SumLayout<Operands>& plan, int target, const C* par
     });
 }
 
-// The parts of all sums: into `partial`, or, where a sum has one part, into `sums`. In columns a task is a run of `block`
-// results along the last kept axis, in rows one result.
+// The parts of all sums: into `partial`, or, where a sum has one part, into `sums`. A task is one result where the
+// plan goes along the terms, else a run of `block` results along the last kept axis.
 template <class C, class T, int Operands>
 struct SumTasks {
     const SumLayout<Operands>& plan;
@@ -121,23 +122,23 @@ struct SumTasks {
     C* partial;
     T* sums;
     int last = -1;  // the axis that tasks cut
-    int64_t columns = 1, block = 1, blocks = 1, count = 1;
+    int64_t width = 1, block = 1, blocks = 1, count = 1;
     Walk<Operands, uint64_t> walk = {};
 
     void divide() {
         Layout<Operands> outer = plan.kept;
-        last = plan.rows ? -1 : outer.rank - 1;
-        if (last >= 0) columns = outer.extent[last], outer.rank = last;
+        last = plan.along_terms ? -1 : outer.rank - 1;
+        if (last >= 0) width = outer.extent[last], outer.rank = last;
         walk = Walk<Operands, uint64_t>(outer);
-        const int64_t fair = ceil_div(outer.numel() * plan.splits * columns, 2 * thread_count());
-        const int64_t most = kSumBytes<Operands> / (row_bytes() + 2 * static_cast<int64_t>(sizeof(C))) / kBlock * kBlock;
-        block = std::min({columns, most, std::max<int64_t>(kBlock, fair)});
-        blocks = ceil_div(columns, block);
+        const int64_t fair = ceil_div(outer.numel() * plan.splits * width, 2 * thread_count());
+        const int64_t most = kSumBytes<Operands> / (span_bytes() + 2 * static_cast<int64_t>(sizeof(C))) / kBlock * kBlock;
+        block = std::min({width, most, std::max<int64_t>(kBlock, fair)});
+        blocks = ceil_div(width, block);
         count = outer.numel() * blocks;
     }
 
-    // That rows along the last kept axis are buffered in, for an element.
-    int64_t row_bytes() const {
+    // For an element of spans along the last kept axis: what buffers take.
+    int64_t span_bytes() const {
         const int outputs = Operands - inputs;
         int64_t step[1 + Operands] = {1};
         C term;
@@ -155,22 +156,22 @@ struct SumTasks {
         alignas(64) char memory[kSumBytes<Operands>];
         C one[1];
         C* const value = reinterpret_cast<C*>(memory);
-        const int64_t terms = plan.rows ? kSumTerms<C> : ceil_div<int64_t>(block, kBlock) * kBlock;
-        const int64_t taken = (plan.rows ? 1 : 2) * terms * static_cast<int64_t>(sizeof(C));
-        const SumBuffers<C> buffers{value, plan.rows ? one : value + terms, memory + taken, kSumBytes<Operands> - taken};
+        const int64_t terms = plan.along_terms ? kSumTerms<C> : ceil_div<int64_t>(block, kBlock) * kBlock;
+        const int64_t taken = (plan.along_terms ? 1 : 2) * terms * static_cast<int64_t>(sizeof(C));
+        const SumBuffers<C> buffers{value, plan.along_terms ? one : value + terms, memory + taken, kSumBytes<Operands> - taken};
         for (int64_t task = begin; task < end; ++task) {
-            const int64_t split = task / count, row = task % count / blocks, first = task % blocks * block;
-            const int64_t width = std::min(block, columns - first);
-            const auto offset = walk(static_cast<uint64_t>(row));
+            const int64_t split = task / count, line = task % count / blocks, first = task % blocks * block;
+            const int64_t results = std::min(block, width - first);
+            const auto offset = walk(static_cast<uint64_t>(line));
             int64_t base[Operands];
             for (int k = 0; k < Operands; ++k)
                 base[k] = signed_offset(offset.of[k]) + (last < 0 ? 0 : first * plan.kept.stride[k][last]);
-            sum_part(plan, inputs, split, loop, pointers, base, width, buffers);
+            sum_part(plan, inputs, split, loop, pointers, base, results, buffers);
             if (partial != nullptr) {
-                std::copy_n(buffers.sum, width, partial + split * plan.kept.numel() + row * columns + first);
+                std::copy_n(buffers.sum, results, partial + split * plan.kept.numel() + line * width + first);
                 continue;
             }
-            for (int64_t i = 0; i < width; ++i)
+            for (int64_t i = 0; i < results; ++i)
                 sums[base[target] + (last < 0 ? 0 : i * plan.kept.stride[target][last])] = narrow<T>(buffers.sum[i]);
         }
     }
@@ -192,7 +193,7 @@ Status sum_pass(const Launch& launch, const SumLayout<1 + sizeof...(Out) + sizeo
     tasks.divide();
     split_ranges(tasks.count * plan.splits, grain_for(sizeof(T) * tasks.block * plan.terms),
                  [&](int64_t begin, int64_t end) { tasks.run(begin, end); });
-    if (partial != nullptr) add_parts(plan, kInputs + output, partial, sums);
+    if (partial != nullptr) add_splits(plan, kInputs + output, partial, sums);
     return Status::kOk;
 }
 

@@ -52,7 +52,7 @@ struct SumGrid {
     LongWalk<Operands> kept, summed;
     uint32_t results, terms, part;  // in vectors along the axis that has them
     int across, deep;
-    bool rows;
+    bool along_terms;
     unsigned broadcast;  // a bit for each input that stands still along the vectors' axis
     int output, target;
     int64_t kept_step;  // of the summed output along the last kept axis
@@ -87,15 +87,15 @@ BK_DEVICE void add_term(const Fn& fn, const Pack<Vec<In, N>...>& x, Pack<Vec<Out
     }
 }
 
-// Writes `sums` or, where the sums are split, `parts`, which lie row-major.
+// Writes `sums` or, where the sums are split, `parts`, one part of every result after another.
 template <int N, class C, class Fn, class T, class Out, class In>
 __global__ void __launch_bounds__(kPointwiseSumThreads, 3)
     pointwise_sum_kernel(Fn fn, Out out, In in, T* sums, C* parts, SumGrid<Out::count + In::count> grid) {
     constexpr int kOperands = Out::count + In::count;
     constexpr typename In::Indices kInputs{};
     constexpr int kRound = 2;  // terms in flight a thread
-    const int across = grid.rows ? threadIdx.x / grid.deep : threadIdx.x % grid.across;
-    const int depth = grid.rows ? threadIdx.x % grid.deep : threadIdx.x / grid.across;
+    const int across = grid.along_terms ? threadIdx.x / grid.deep : threadIdx.x % grid.across;
+    const int depth = grid.along_terms ? threadIdx.x % grid.deep : threadIdx.x / grid.across;
     const uint64_t result = uint64_t{blockIdx.x} * grid.across + across;
     C sum[N] = {};
     int64_t base[kOperands] = {};
@@ -128,8 +128,8 @@ __global__ void __launch_bounds__(kPointwiseSumThreads, 3)
 #pragma unroll
     for (int k = 0; k < kOperands; ++k)
         if (k == grid.target) target = base[k];
-    const int width = grid.rows ? 1 : N;  // results a thread
-    if (grid.rows)
+    const int width = grid.along_terms ? 1 : N;  // results a thread
+    if (grid.along_terms)
 #pragma unroll
         for (int lane = 1; lane < N; ++lane) sum[0] += sum[lane];
     __shared__ C shared[kPointwiseSumThreads];
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kPointwiseSumThreads, 3)
         if (grid.deep > 1) {
             __syncthreads();
             shared[threadIdx.x] = sum[lane];
-            const int apart = grid.rows ? 1 : grid.across;
+            const int apart = grid.along_terms ? 1 : grid.across;
             for (int half = grid.deep / 2; half > 0; half /= 2) {
                 __syncthreads();
                 if (depth < half) shared[threadIdx.x] += shared[threadIdx.x + half * apart];
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(kPointwiseSumThreads, 3)
 // `deep` threads, a power of two, share a result.
 template <class C, class T, int Operands>
 __global__ void __launch_bounds__(kPointwiseSumThreads)
-    add_parts(const C* parts, T* sums, LongWalk<Operands> kept, int target, uint32_t results, int splits, int deep) {
+    add_splits(const C* parts, T* sums, LongWalk<Operands> kept, int target, uint32_t results, int splits, int deep) {
     const int across = kPointwiseSumThreads / deep, depth = threadIdx.x / across;
     const uint32_t i = blockIdx.x * across + threadIdx.x % across;
     C sum = 0;
@@ -188,10 +188,10 @@ inline int power_of_two_for(int64_t n, int most) {
 // Turns the inner axis into vectors where every operand that is present allows it.
 template <int Operands>
 bool make_sum_vectors(SumLayout<Operands>* plan, int inputs, int lanes, const bool* present, unsigned* broadcast) {
-    Layout<Operands>& along = plan->rows ? plan->summed : plan->kept;
-    const Layout<Operands>& other = plan->rows ? plan->kept : plan->summed;
+    Layout<Operands>& along = plan->along_terms ? plan->summed : plan->kept;
+    const Layout<Operands>& other = plan->along_terms ? plan->kept : plan->summed;
     const int last = along.rank - 1;
-    if (last < 0 || along.extent[last] % lanes != 0 || (plan->rows && plan->terms % lanes != 0)) return false;
+    if (last < 0 || along.extent[last] % lanes != 0 || (plan->along_terms && plan->terms % lanes != 0)) return false;
     for (int k = 0; k < Operands; ++k) {
         if (!present[k]) continue;
         const int64_t step = along.stride[k][last];
@@ -239,11 +239,11 @@ Status sum_pass(const Launch& launch, const SumLayout<1 + sizeof...(Out) + sizeo
     grid.summed = LongWalk<kOperands>(plan.summed);
     grid.results = static_cast<uint32_t>(plan.kept.numel());
     grid.terms = static_cast<uint32_t>(plan.summed.numel());
-    grid.part = static_cast<uint32_t>(plan.rows ? ceil_div<int64_t>(plan.terms, lanes) : plan.terms);
-    grid.rows = plan.rows;
+    grid.part = static_cast<uint32_t>(plan.along_terms ? ceil_div<int64_t>(plan.terms, lanes) : plan.terms);
+    grid.along_terms = plan.along_terms;
     grid.output = output;
     grid.target = kIn + output;
-    grid.deep = plan.rows ? power_of_two_for(grid.part, kPointwiseSumThreads) : power_of_two_for(grid.part, 8);
+    grid.deep = plan.along_terms ? power_of_two_for(grid.part, kPointwiseSumThreads) : power_of_two_for(grid.part, 8);
     grid.across = kPointwiseSumThreads / grid.deep;
     const int64_t blocks = ceil_div<int64_t>(grid.results, grid.across);
     const Grid shape{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(plan.splits)), dim3(kPointwiseSumThreads)};
@@ -255,7 +255,7 @@ Status sum_pass(const Launch& launch, const SumLayout<1 + sizeof...(Out) + sizeo
     const int deep = power_of_two_for(plan.splits / 8, kPointwiseSumThreads / 8);
     const int64_t adders = ceil_div<int64_t>(results, kPointwiseSumThreads / deep);
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(adders)), dim3(kPointwiseSumThreads)},
-                         add_parts<C, T, kOperands>, static_cast<const C*>(parts), sums, LongWalk<kOperands>(given.kept),
+                         add_splits<C, T, kOperands>, static_cast<const C*>(parts), sums, LongWalk<kOperands>(given.kept),
                          kIn + output, static_cast<uint32_t>(results), static_cast<int>(plan.splits), deep);
 }
 

@@ -16,7 +16,7 @@ Work work_of_gradients(const PointwiseArguments& given) {
 
 template <class... Out, class... In>
 size_t sums_workspace(const PointwiseOp& op, const PointwiseArguments& given, Places<Out...>, Places<In...>) {
-    Operand operands[kMostStrided];
+    Operand operands[sizeof...(Out) + sizeof...(In)];
     const Status status = locate(op, given, operands);
     leave(op.name, status);
     if (status != Status::kOk || work_of_gradients<Out...>(given) != Work::kAll) return 0;
@@ -24,10 +24,10 @@ size_t sums_workspace(const PointwiseOp& op, const PointwiseArguments& given, Pl
 }
 
 template <class Fn, class... Out, class... In, class... P>
-int32_t run_sums(const PointwiseOp& op, PointwiseArguments given, const Launch& launch, Places<Out...>, Places<In...>,
+int32_t run_sums(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, Places<Out...>, Places<In...>,
                  P... parameters) {
     using C = compute_of<Out...>;
-    Operand operands[kMostStrided];
+    Operand operands[sizeof...(Out) + sizeof...(In)];
     Status status = locate(op, given, operands);
     const Work work = status == Status::kOk ? work_of_gradients<Out...>(given) : Work::kNone;
     if (work == Work::kNone) return leave(op.name, status);

@@ -1,4 +1,4 @@
-// Two kernels: neighbours in memory are either different results (columns) or terms of one (rows).
+// Two kernels: neighbours in memory are either different results or terms of one.
 #pragma once
 
 #include <algorithm>
@@ -46,26 +46,26 @@ BK_DEVICE void add_terms(C (&sum)[N], const T* x, const Walk<1, Index>& summed, 
 // One thread a vector of N results or, if kShared, one of 8 threads that share it: 32 vectors a block.
 template <int N, bool kShared, class T, class Out, class Index>
 __global__ void __launch_bounds__(kSumThreads)
-    sum_columns(const T* x, Out* y, Walk<2, Index> kept, Walk<1, Index> summed, int64_t vectors, SumRange range) {
+    sum_along_results(const T* x, Out* y, Walk<2, Index> kept, Walk<1, Index> summed, int64_t vectors, SumRange range) {
     using C = compute_t<T>;
-    const int column = kShared ? threadIdx.x % 32 : threadIdx.x, row = kShared ? threadIdx.x / 32 : 0;
-    const int64_t v = int64_t{blockIdx.x} * (kShared ? 32 : kSumThreads) + column;
+    const int across = kShared ? threadIdx.x % 32 : threadIdx.x, depth = kShared ? threadIdx.x / 32 : 0;
+    const int64_t v = int64_t{blockIdx.x} * (kShared ? 32 : kSumThreads) + across;
     const int64_t begin = blockIdx.y * range.terms, end = min(begin + range.terms, range.count);
     C sum[N] = {};
     Offsets<2, Index> offset{};
     if (v < vectors) {
         offset = kept(static_cast<Index>(v));
-        add_terms(sum, x + signed_offset(offset.of[0]), summed, begin + row, end, kShared ? kSumWarps : 1);
+        add_terms(sum, x + signed_offset(offset.of[0]), summed, begin + depth, end, kShared ? kSumWarps : 1);
     }
     if constexpr (kShared) {
         __shared__ C partial[kSumWarps][N][32];
 #pragma unroll
-        for (int lane = 0; lane < N; ++lane) partial[row][lane][column] = sum[lane];
+        for (int lane = 0; lane < N; ++lane) partial[depth][lane][across] = sum[lane];
         __syncthreads();
-        if (row != 0) return;
+        if (depth != 0) return;
         for (int other = 1; other < kSumWarps; ++other)
 #pragma unroll
-            for (int lane = 0; lane < N; ++lane) sum[lane] += partial[other][lane][column];
+            for (int lane = 0; lane < N; ++lane) sum[lane] += partial[other][lane][across];
     }
     if (v >= vectors) return;
     Vec<Out, N> result;
@@ -76,8 +76,8 @@ __global__ void __launch_bounds__(kSumThreads)
 
 // `lanes` threads (a power of two up to a warp, or the whole block) share one result, each summing vectors of N terms.
 template <int N, class T, class Out, class Index>
-__global__ void __launch_bounds__(kSumThreads)
-    sum_rows(const T* x, Out* y, Walk<2, Index> kept, Walk<1, Index> summed, int64_t results, SumRange range, int lanes) {
+__global__ void __launch_bounds__(kSumThreads) sum_along_terms(const T* x, Out* y, Walk<2, Index> kept, Walk<1, Index> summed,
+                                                               int64_t results, SumRange range, int lanes) {
     using C = compute_t<T>;
     const int64_t result = int64_t{blockIdx.x} * (kSumThreads / lanes) + threadIdx.x / lanes;
     const int64_t begin = blockIdx.y * range.terms, end = min(begin + range.terms, range.count);
@@ -103,10 +103,10 @@ __global__ void __launch_bounds__(kSumThreads)
 }
 
 struct SumPlan {
-    SumAxes axes;       // collapsed, last axis in vectors
-    int lanes = 1;      // of a vector
-    bool rows = false;  // neighbours in memory are terms of one sum
-    int sharing = 1;    // threads that share a result
+    SumAxes axes;              // collapsed, last axis in vectors
+    int lanes = 1;             // of a vector
+    bool along_terms = false;  // neighbours in memory are terms of one sum
+    int sharing = 1;           // threads that share a result
     int64_t splits = 1;
     SumRange range{};
 };
@@ -135,9 +135,9 @@ SumPlan plan_sum(const SumAxes& given, bool aligned) {
     Layout<1>& summed = plan.axes.summed;
     const int64_t kept_step = kept.rank > 0 ? magnitude(kept.stride[0][kept.rank - 1]) : INT64_MAX;
     const int64_t summed_step = summed.rank > 0 ? magnitude(summed.stride[0][summed.rank - 1]) : INT64_MAX;
-    plan.rows = summed_step < kept_step;
+    plan.along_terms = summed_step < kept_step;
     constexpr int lanes = kVectorLanes<T>;
-    if (aligned && plan.rows) {
+    if (aligned && plan.along_terms) {
         bool even = true;  // every other step of x must keep vectors aligned
         for (int d = 0; d < kept.rank; ++d) even = even && kept.stride[0][d] % lanes == 0;
         if (even && make_vectors(&summed, lanes)) plan.lanes = lanes;
@@ -147,7 +147,7 @@ SumPlan plan_sum(const SumAxes& given, bool aligned) {
         if (even && make_vectors(&kept, lanes)) plan.lanes = lanes;
     }
     const int64_t results = kept.numel(), terms = summed.numel();
-    if (plan.rows) {
+    if (plan.along_terms) {
         while (plan.sharing < 32 && plan.sharing < terms) plan.sharing *= 2;
         if (terms >= 2048) plan.sharing = kSumThreads;
     } else if (terms >= 4 * kSumWarps && results < kSumTargetThreads) {
@@ -166,18 +166,20 @@ Status launch_sum(const Launch& launch, const SumPlan& plan, const T* x, Out* y)
     const Walk<2, Index> kept(plan.axes.kept);
     const Walk<1, Index> summed(plan.axes.summed);
     const int64_t results = plan.axes.kept.numel();
-    const int per_block = plan.rows ? kSumThreads / plan.sharing : plan.sharing > 1 ? 32 : kSumThreads;
+    const int per_block = plan.along_terms ? kSumThreads / plan.sharing : plan.sharing > 1 ? 32 : kSumThreads;
     const int64_t blocks = ceil_div<int64_t>(results, per_block);
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld results are too many for one launch", (long long)results);
     const Grid grid{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(plan.splits)), dim3(kSumThreads)};
     const bool wide = plan.lanes > 1;
-    if (plan.rows)
-        return launch_kernel(launch, grid, wide ? sum_rows<N, T, Out, Index> : sum_rows<1, T, Out, Index>, x, y, kept, summed,
-                             results, plan.range, plan.sharing);
+    if (plan.along_terms)
+        return launch_kernel(launch, grid, wide ? sum_along_terms<N, T, Out, Index> : sum_along_terms<1, T, Out, Index>, x, y,
+                             kept, summed, results, plan.range, plan.sharing);
     if (plan.sharing > 1)
-        return launch_kernel(launch, grid, wide ? sum_columns<N, true, T, Out, Index> : sum_columns<1, true, T, Out, Index>, x,
-                             y, kept, summed, results, plan.range);
-    return launch_kernel(launch, grid, wide ? sum_columns<N, false, T, Out, Index> : sum_columns<1, false, T, Out, Index>, x, y,
+        return launch_kernel(launch, grid,
+                             wide ? sum_along_results<N, true, T, Out, Index> : sum_along_results<1, true, T, Out, Index>, x, y,
+                             kept, summed, results, plan.range);
+    return launch_kernel(launch, grid,
+                         wide ? sum_along_results<N, false, T, Out, Index> : sum_along_results<1, false, T, Out, Index>, x, y,
                          kept, summed, results, plan.range);
 }
 
@@ -191,7 +193,7 @@ Status launch_sum(const Launch& launch, const SumPlan& plan, const T* x, Out* y)
 template <class T>
 compute_t<T>* carve_partials(Carver* carver, const SumPlan& plan) {
     if (plan.splits == 1) return nullptr;
-    return carver->take<compute_t<T>>(plan.splits * plan.axes.kept.numel() * (plan.rows ? 1 : plan.lanes));
+    return carver->take<compute_t<T>>(plan.splits * plan.axes.kept.numel() * (plan.along_terms ? 1 : plan.lanes));
 }
 
 // Aligned or not, the same bytes suffice: fewer lanes a vector, the same results.
@@ -220,10 +222,10 @@ Status strided_sum(const Launch& launch, const SumAxes& axes, const T* x, T* y) 
         plan.range.terms = plan.range.count;
         return launch_sum(launch, plan, x, y);
     }
-    // Partial sums lie row-major in the order of the kept walk; the second sum, over the splits, scatters them to y.
+    // Partial sums lie densely in the order of the kept walk; the second sum, over the splits, scatters them to y.
     Carver carver(launch.workspace);
     C* const partial = carve_partials<T>(&carver, plan);
-    const int width = plan.rows ? 1 : plan.lanes;
+    const int width = plan.along_terms ? 1 : plan.lanes;
     SumPlan first = plan;
     int64_t step = width;
     for (int d = plan.axes.kept.rank - 1; d >= 0; --d) {

@@ -100,9 +100,9 @@ constexpr int kJoinWarps = kJoinThreads / 32;
 constexpr int kJoinLanes = 4;   // columns of a thread, 32 apart
 constexpr int kShortSpan = 32;  // chunks that one warp adds alone
 
-// Adds rows [first, last) of parts, in order.
+// Adds the sums of chunks [first, last), in order.
 template <class C>
-BK_DEVICE void add_parts(C (&sum)[kJoinLanes], const C* parts, int64_t first, int64_t last, int64_t columns, int64_t column) {
+BK_DEVICE void add_chunks(C (&sum)[kJoinLanes], const C* parts, int64_t first, int64_t last, int64_t columns, int64_t column) {
 #pragma unroll 4
     for (int64_t c = first; c < last; ++c)
 #pragma unroll
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kJoinThreads) join_runs_kernel(T* out, RunShap
     const int64_t column = int64_t{blockIdx.y} * (32 * kJoinLanes) + lane;
     const int64_t block_chunk = int64_t{blockIdx.x} * kJoinWarps;
     const auto finish = [&](int64_t chunk, int32_t target, C(&sum)[kJoinLanes]) {
-        add_parts(sum, parts.head, chunk, chunk + 1, s.columns, column);
+        add_chunks(sum, parts.head, chunk, chunk + 1, s.columns, column);
 #pragma unroll
         for (int i = 0; i < kJoinLanes; ++i) {
             if (column + 32 * i >= s.columns) continue;
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kJoinThreads) join_runs_kernel(T* out, RunShap
     const bool is_long = chunk - first > kShortSpan;
     C sum[kJoinLanes] = {};
     if (target >= 0 && !is_long) {
-        add_parts(sum, parts.tail, first, chunk, s.columns, column);
+        add_chunks(sum, parts.tail, first, chunk, s.columns, column);
         finish(chunk, target, sum);
     }
     if (lane == 0) long_first[warp] = is_long ? first : -1;
@@ -157,8 +157,8 @@ __global__ void __launch_bounds__(kJoinThreads) join_runs_kernel(T* out, RunShap
         const int64_t from = long_first[owner], to = block_chunk + owner;
         if (from < 0) continue;
         C part[kJoinLanes] = {};
-        add_parts(part, parts.tail, from + (to - from) * warp / kJoinWarps, from + (to - from) * (warp + 1) / kJoinWarps,
-                  s.columns, column);
+        add_chunks(part, parts.tail, from + (to - from) * warp / kJoinWarps, from + (to - from) * (warp + 1) / kJoinWarps,
+                   s.columns, column);
 #pragma unroll
         for (int i = 0; i < kJoinLanes; ++i) slice[warp][i][lane] = part[i];
         __syncthreads();

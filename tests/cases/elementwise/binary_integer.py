@@ -2,15 +2,14 @@
 
 import numpy as np
 
-from harness.numerics import LIMITS, width
-from references import pair_integers
+from oracle import BINARY
+from oracle.numerics import LIMITS, width
 
 from ..model import Case, Expected
 from .binary import tied
 from .common import flat_calls, flat_maker, flat_problems, strided_calls, strided_maker, strided_problems
 
 ROW, STRIDED = "binary_{F}_{T} integers", "binary_{F}_{T}_strided integers"
-ALIASES = (("y", "a"), ("y", "b"))
 
 
 def fill(draw, param, shape, kind, strides):
@@ -23,16 +22,16 @@ def fill(draw, param, shape, kind, strides):
 
 def reference(problem):
     a, b = problem.arrays["a"], problem.arrays["b"]
-    return {"y": Expected(pair_integers.apply(problem.function, a.values, b.values, a.dtype))}
+    return {"y": Expected(BINARY[problem.function].of_integers(a.values, b.values, a.dtype))}
 
 
 CASES = (
     Case(
         row=ROW, problems=flat_problems(tied(flat_maker(ROW, fill))), reference=reference, tolerance={"y": "exact"},
-        aliases=ALIASES, **flat_calls(ROW),
+ **flat_calls(ROW),
     ),
     Case(
         row=STRIDED, problems=strided_problems(tied(strided_maker(STRIDED, fill)), ("a", "b"), ("y",)),
-        reference=reference, tolerance={"y": "exact"}, aliases=ALIASES, **strided_calls(STRIDED),
+        reference=reference, tolerance={"y": "exact"}, **strided_calls(STRIDED),
     ),
 )  # fmt: skip

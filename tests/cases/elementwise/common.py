@@ -22,7 +22,7 @@ An instance that is not full (model.Case) has the problems FLAT_BRIEF or STRIDED
 first. A row without functions but of many dtypes says which are full, e.g. `full=lambda slots: slots["T"] == "f32"`.
 References are functions of a Problem, whose `function` is the row's F. Tolerance "exact" is for what the dtype holds
 (integers are always compared so); "ulp" for rounded values, with Expected.op as the key of an exception in
-tolerances.ULPS, which others may add to. Every module of this package has CASES.
+oracle.ULPS. Every module of this package has CASES.
 """
 
 import itertools
@@ -31,9 +31,8 @@ import math
 import numpy as np
 
 from harness.launch import ROWS
-from harness.numerics import width
 
-from ..model import Bad, Bench, BenchArray, Bound, Expected, Idle, Problem, strides_for
+from ..model import Bad, Expected, Idle, Problem, strides_for
 
 SIZES = (1, 2, 3, 7, 8, 9, 31, 33, 255, 1000, 4097, 70001)
 EVEN_SIZES = (2, 4, 6, 14, 16, 18, 34, 62, 256, 1000, 4098, 70002)  # for packed dtypes
@@ -171,7 +170,7 @@ def gradients(problem, values, op, dtype=""):
     """Expected of each gradient that is wanted; along axes where its strides are 0 it is the sum.
 
     values  name -> array of the problem's shape, before any sum, float64 or longdouble
-    op      key of tolerances.ULPS
+    op      key of oracle.ULPS
     """
     expected = {}
     for name, value in values.items():
@@ -286,26 +285,3 @@ def strided_calls(row, plain="plain", large="many", brief=STRIDED_BRIEF):
     if summed:
         bad = (*bad, Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="sum_long"))
     return {"plain": plain, "large": large, "brief": brief, "bad": bad, "idle": strided_idle(arrays)}
-
-
-# --- benchmarks ------------------------------------------------------------------------------------------------------
-
-
-def pointwise_bytes(arrays):
-    """Each array once; of the dtype of slot T or of its own."""
-    return lambda dtype, _: sum(
-        math.prod(a.shape) * width(dtype if a.dtype == "T" else a.dtype) // 8 for a in arrays.values()
-    )
-
-
-def benches(name, inputs, outputs, peer, numpy_peer, function="", copy=0.95, **scalars):
-    """One a backend, of f32 and bf16."""
-    made = []
-    for backend, n, bound in (("cuda", 2**28, Bound("copy", copy)), ("cpu", 2**24, Bound("peer", 1.0))):
-        arrays = {a: BenchArray("T", (n,), "normal") for a in inputs}
-        arrays |= {a: BenchArray("T", (n,), "empty") for a in outputs}
-        made.append(
-            Bench(name, backend, ("f32", "bf16"), "", {"numel": n, **scalars}, arrays, pointwise_bytes(arrays), peer,
-                  (bound,), numpy_peer=numpy_peer, function=function)
-        )  # fmt: skip
-    return tuple(made)

@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 
-from harness.numerics import round_to
-from references import gated
+from oracle import GATED
+from oracle.numerics import round_to
+from oracle.reals import Wide as X
 
 from ..model import Bad, Case, Expected, Idle, Problem, strides_for
 from .common import CUBE, operands
 
-X = gated.X
 MODERATE = 2.0**40  # products of three of them do not overflow in f32
 SUBNORMAL = 1.0  # a subnormal product of two is rounded before a factor of at most 1 meets it, by half a unit
 FORWARD, BACKWARD = "gated_{F}_{T}", "gated_{F}_backward_{T}"
@@ -90,7 +90,7 @@ def precision(problem):
 
 
 def forward_reference(problem):
-    function, _ = gated.FUNCTIONS[problem.function]
+    function = GATED[problem.function].gate
     a, b = problem.arrays["x"].values.astype(precision(problem))
     with np.errstate(all="ignore"):
         value = a * function(b).astype(a.dtype)
@@ -98,12 +98,12 @@ def forward_reference(problem):
 
 
 def backward_reference(problem):
-    function, slope = gated.FUNCTIONS[problem.function]
+    entry = GATED[problem.function]
     (a, b), dy = (problem.arrays[name].values.astype(precision(problem)) for name in ("x", "dy"))
     with np.errstate(all="ignore"):
         both = a * dy
-        rising, size = slope(b)
-        da, db = dy * function(b), both * rising
+        rising, size = entry.slope(b)
+        da, db = dy * entry.gate(b), both * rising
         if problem.function == "reglu":
             da, db = (np.where(b > 0, v, 0) for v in (dy * b, both))
         terms = np.stack([np.abs(da), np.abs(both) * size])

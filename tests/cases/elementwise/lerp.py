@@ -5,7 +5,6 @@ import numpy as np
 from ..model import Case, Expected
 from .common import (
     SIZES,
-    benches,
     flat_calls,
     flat_maker,
     flat_problems,
@@ -62,72 +61,29 @@ def flat_lerp_problems(make):
     return problems
 
 
-def torch_lerp(torch, t, scalars):
-    return lambda: torch.lerp(t["a"], t["b"], scalars["p"], out=t["y"])
-
-
-def torch_lerp_backward(torch, t, scalars):
-    p = scalars["p"]
-
-    def peer():
-        torch.mul(t["dy"], 1 - p, out=t["da"])
-        torch.mul(t["dy"], p, out=t["db"])
-
-    return peer
-
-
-def numpy_lerp(a, scalars):
-    p = a["y"].dtype.type(scalars["p"])
-
-    def peer():
-        np.subtract(a["b"], a["a"], out=a["y"])
-        np.multiply(a["y"], p, out=a["y"])
-        np.add(a["y"], a["a"], out=a["y"])
-
-    return peer
-
-
-def numpy_lerp_backward(a, scalars):
-    p = a["da"].dtype.type(scalars["p"])
-
-    def peer():
-        np.multiply(a["dy"], 1 - p, out=a["da"])
-        np.multiply(a["dy"], p, out=a["db"])
-
-    return peer
-
-
-BENCHES = {
-    "binary_lerp": benches("lerp", ("a", "b"), ("y",), torch_lerp, numpy_lerp, p=0.3),
-    "binary_lerp_backward": benches(
-        "lerp_backward", ("dy",), ("da", "db"), torch_lerp_backward, numpy_lerp_backward, p=0.3
-    ),
-}
-
-
 def cases(name):
     """The four rows of binary_lerp or binary_lerp_param."""
     y, backward = {"y": "pointwise"}, {"da": "ulp", "db": "ulp"}
     row, strided = f"{name}_{{T}}", f"{name}_{{T}}_strided"
     yield Case(
         row=row, problems=flat_lerp_problems(flat_maker(row, p=0.3)), reference=lerp_reference(row), tolerance=y,
-        aliases=(("y", "a"), ("y", "b")), benches=BENCHES.get(name, ()), **flat_calls(row),
+ **flat_calls(row),
     )  # fmt: skip
     yield Case(
         row=strided, problems=strided_problems(strided_maker(strided, p=0.3), ("a", "b"), ("y",)),
-        reference=lerp_reference(row), tolerance=y, aliases=(("y", "a"), ("y", "b")), **strided_calls(strided),
+        reference=lerp_reference(row), tolerance=y, **strided_calls(strided),
     )  # fmt: skip
     row, strided = f"{name}_backward_{{T}}", f"{name}_backward_{{T}}_strided"
     flat, nulls = flat_maker(row, p=0.3), {"null_da": ("da",), "null_db": ("db",), "null_all": ("da", "db")}
     yield Case(
         row=row, problems=flat_lerp_problems(flat) | {k: lambda d, n=n: flat(d, 33, null=n) for k, n in nulls.items()},
-        reference=lerp_backward_reference(row), tolerance=backward, aliases=(("da", "dy"), ("db", "dy")),
-        benches=BENCHES.get(f"{name}_backward", ()), **flat_calls(row),
+        reference=lerp_backward_reference(row), tolerance=backward,
+        **flat_calls(row),
     )  # fmt: skip
     make = strided_maker(strided, p=0.3)
     yield Case(
         row=strided, problems=strided_problems(make, ("dy",), ("da", "db")) | gradient_problems(make, ("da", "db")),
-        reference=lerp_backward_reference(row), tolerance=backward, aliases=(("da", "dy"), ("db", "dy")),
+        reference=lerp_backward_reference(row), tolerance=backward,
         **strided_calls(strided),
     )  # fmt: skip
 

@@ -164,23 +164,22 @@ def flat_calls(row, short=False):
 
 
 NULLS = {f"null_{'_'.join(null)}": null for null in (("dx",), ("dweight",), GRADIENTS)}
-OF_X, DX = (("y", "x"),), (("dx", "dy"), ("dx", "x"))
 CASES = (
     Case(
-        row=FORWARD, problems=blocks(forward), reference=forward_reference, tolerance={"y": "pointwise"}, aliases=OF_X,
+        row=FORWARD, problems=blocks(forward), reference=forward_reference, tolerance={"y": "pointwise"},
         **flat_calls(FORWARD),
     ),
     Case(
         row=FORWARD_STRIDED,
         problems=strided_problems(strided_maker(FORWARD_STRIDED), ("x", "weight"), ("y",))
         | per_channel(strided_maker(FORWARD_STRIDED), "weight"),
-        reference=forward_reference, tolerance={"y": "pointwise"}, aliases=OF_X, **strided_calls(FORWARD_STRIDED),
+        reference=forward_reference, tolerance={"y": "pointwise"}, **strided_calls(FORWARD_STRIDED),
     ),
     Case(
         row=BACKWARD,
         problems=blocks(backward)
         | {name: lambda d, null=null: backward(d, 2, 9, 70, null=null) for name, null in NULLS.items()},
-        reference=backward_reference, tolerance={"dx": "exact", "dweight": "total_of_products"}, aliases=DX,
+        reference=backward_reference, tolerance={"dx": "exact", "dweight": "total_of_products"},
         **flat_calls(BACKWARD, short=True),
     ),
     Case(
@@ -189,7 +188,7 @@ CASES = (
         | gradient_problems(strided_backward, GRADIENTS)
         | per_channel(strided_backward, "weight", "dweight"),
         reference=backward_reference_strided, tolerance=dict.fromkeys(GRADIENTS, "total_of_products"),
-        aliases=DX, full=lambda slots: slots["T"] in ("f32", "bf16"),
+ full=lambda slots: slots["T"] in ("f32", "bf16"),
         **strided_calls(BACKWARD_STRIDED, brief=("mixed", "channels", "one_weight", "channels_special", "null_dx")),
     ),
 )  # fmt: skip

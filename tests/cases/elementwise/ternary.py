@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from harness.numerics import is_float
-from references import pair_gradients, pairs
-from references.pair_gradients import leaves
-from references.pairs import X
+from oracle import TERNARY
+from oracle.numerics import is_float
+from oracle.reals import Wide
 
 from ..model import Case, Expected
 from .binary import tied
@@ -22,14 +21,12 @@ from .common import (
 
 INPUTS, GRADIENTS = ("a", "b", "c"), ("da", "db", "dc")
 SCALES = (1.0, -2.5, 0.1)
-FORWARD_ALIASES = tuple(("y", name) for name in INPUTS)
-BACKWARD_ALIASES = (("da", "dy"), ("db", "b"), ("dc", "a"))
 
 
 def scale_of(problem, wide):
     """As the arithmetic takes it: rounded to f32 where the parameter or the dtype has no more."""
     scale = problem.scalars["scale"]
-    return X(scale if wide and problem.arrays["a"].dtype == "f64" else np.float32(scale))
+    return Wide(scale if wide and problem.arrays["a"].dtype == "f64" else np.float32(scale))
 
 
 def operands(problem):
@@ -42,20 +39,16 @@ def reference(problem):
     if not is_float(dtype):
         return {"y": Expected(np.minimum(np.maximum(a, b), c))}
     with np.errstate(all="ignore"):
-        value = {"clamp": pairs.clamp, "fma": pairs.fma}[problem.function](a, b, c, dtype)
-        return {"y": Expected(value, op="ternary")}
+        value = TERNARY[problem.function].forward(a, b, c, dtype)
+        return {"y": Expected(value, op=f"ternary_{problem.function}")}
 
 
 def scaled_reference(wide):
     def reference(problem):
-        a, b, c = (x.astype(X) for x in operands(problem))
         scale, dtype = scale_of(problem, wide), problem.arrays["a"].dtype
         with np.errstate(all="ignore"):
-            c = c if problem.function == "addcmul" else 1 / c
-            term = scale * b * c
-            beyond = leaves(dtype, scale * b, scale * c, b * c, term)
-            # two roundings of the term before the sum is rounded
-            return {"y": Expected(a + term, 2, np.where(beyond, np.inf, np.abs(term)))}
+            total = TERNARY[problem.function].forward(*operands(problem), dtype, scale)
+            return {"y": Expected(total.value, 2, np.where(total.beyond, np.inf, np.abs(total.term)))}
 
     return reference
 
@@ -63,7 +56,7 @@ def scaled_reference(wide):
 def backward_reference(problem):
     dy, dtype = problem.arrays["dy"].values, problem.arrays["dy"].dtype
     with np.errstate(all="ignore"):
-        partials = pair_gradients.TERNARY[problem.function](dy, *operands(problem), dtype)
+        partials = TERNARY[problem.function].backward(dy, *operands(problem), dtype)
         return expected_gradients(problem, dict(zip(GRADIENTS, partials)))
 
 
@@ -72,7 +65,7 @@ def scaled_backward_reference(wide):
         dy, dtype = problem.arrays["dy"].values, problem.arrays["dy"].dtype
         with np.errstate(all="ignore"):
             scale = scale_of(problem, wide)
-            partials = pair_gradients.SCALED[problem.function](dy, *operands(problem), dtype, scale)
+            partials = TERNARY[problem.function].backward(dy, *operands(problem), dtype, scale)
             return expected_gradients(problem, dict(zip(GRADIENTS, partials)))
 
     return reference
@@ -96,12 +89,12 @@ def forward(row, reference, **scalars):
     make = tied(flat_maker(row, **scalars))
     yield Case(
         row=row, problems=flat_problems(make) | (scales(make) if scalars else {}), reference=reference,
-        tolerance=tolerance, aliases=FORWARD_ALIASES, **calls(row, flat_calls(row)),
+        tolerance=tolerance, **calls(row, flat_calls(row)),
     )  # fmt: skip
     make = tied(strided_maker(strided, **scalars))
     yield Case(
         row=strided, problems=strided_problems(make, INPUTS, ("y",)), reference=reference,
-        tolerance=tolerance, aliases=FORWARD_ALIASES, **calls(row, strided_calls(strided)),
+        tolerance=tolerance, **calls(row, strided_calls(strided)),
     )  # fmt: skip
 
 
@@ -110,12 +103,12 @@ def backward(row, reference, **scalars):
     make, tolerance = tied(flat_maker(row, **scalars)), dict.fromkeys(GRADIENTS, "pointwise")
     yield Case(
         row=row, problems=flat_problems(make) | nulls(make, GRADIENTS) | (scales(make) if scalars else {}),
-        reference=reference, tolerance=tolerance, aliases=BACKWARD_ALIASES, **calls(row, flat_calls(row)),
+        reference=reference, tolerance=tolerance, **calls(row, flat_calls(row)),
     )  # fmt: skip
     make = tied(strided_maker(strided, **scalars))
     problems = strided_problems(make, ("dy", *INPUTS), GRADIENTS) | gradient_problems(make, GRADIENTS)
     yield Case(
-        row=strided, problems=problems, reference=reference, tolerance=tolerance, aliases=BACKWARD_ALIASES,
+        row=strided, problems=problems, reference=reference, tolerance=tolerance,
         **calls(row, strided_calls(strided, brief=("mixed", "sum_each"))),
     )  # fmt: skip
 

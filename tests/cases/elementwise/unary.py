@@ -7,8 +7,9 @@ import numpy as np
 
 import baracuda as bk
 from harness.launch import ROWS
-from harness.numerics import LARGEST, bits_type, decode, encode, is_float, round_to
-from references.unary import BACKWARD, FORWARD, INTEGER, SAVES_OUTPUT
+from oracle import UNARY
+from oracle.arguments import both_signs
+from oracle.numerics import LARGEST, bits_type, decode, encode, is_float, round_to
 
 from ..model import Case, Expected, special_floats
 from .common import (
@@ -21,22 +22,6 @@ from .common import (
     strided_problems,
 )
 
-TABLES = ("unary", "unary_backward", "unary_integer")
-# ln of the largest value, which exponential functions reach
-REACH = {"f16": 11.1, "bf16": 88.8, "f32": 88.8, "f64": 709.8}
-# where a function's formula or its domain changes, or its gradient has a root, beside 0
-EDGES = {
-    **dict.fromkeys(("asin", "acos", "acosh", "atanh", "erfinv", "hardtanh", "log", "log2", "log10", "softsign"), (1,)),
-    **dict.fromkeys(("hardswish", "hardsigmoid"), (3,)),
-    **dict.fromkeys(("hardshrink", "softshrink"), (0.5, 1)),
-    **dict.fromkeys(("floor", "ceil", "round", "trunc", "frac"), (0.5, 1, 1.5, 2, 2.5, 2.0**10, 2.0**23, 2.0**52)),
-    **dict.fromkeys(("sin", "cos", "tan"), tuple(k * np.pi / 4 for k in (1, 2, 3, 4, 6, 8, 22, 710))),
-    "relu6": (6,), "log1p": (1,), "logit": (0.5, 1), "lgamma": (0.5, 1, 2, 3), "digamma": (1, 1.4616321449683622, 2),
-    **dict.fromkeys(("gelu", "gelu_erf"), (0.7517915246935645,)), "gelu_tanh": (0.7524614220710163,),
-    "silu": (1.2784645427610738,), "mish": (1.192431214515495, 20), "softplus": (20,), "tanhshrink": (0.5, 1),
-    "powf": (1, 2), "powi": (1, 2), "cbrt": (1, 8, 27),
-}  # fmt: skip
-
 
 def function_of(problem, row):
     """The table's name of what is computed: slot F, or part of the row's own."""
@@ -44,59 +29,6 @@ def function_of(problem, row):
 
 
 # --- Inputs ----------------------------------------------------------------------------------------------------------
-
-
-def mixture(draw, shape, *samples):
-    """Each cell from one of the arrays."""
-    return np.choose(draw.rng.integers(0, len(samples), shape), [np.broadcast_to(s, shape) for s in samples])
-
-
-def near(draw, shape, points):
-    """The points, and within a part in a hundred of them."""
-    points = draw.rng.choice(np.asarray(points, np.float64), shape)
-    return mixture(draw, shape, points, points * (1 + 0.01 * draw.rng.standard_normal(shape)))
-
-
-def domain(draw, function, shape):
-    """Finite arguments within the domain, more of them where the function is interesting."""
-    rng = draw.rng
-    normal, tiny = rng.standard_normal(shape), np.ldexp(rng.standard_normal(shape), -rng.integers(0, 24, shape))
-    reach = REACH[draw.dtype]
-    if function in ("log", "log2", "log10", "sqrt", "rsqrt"):
-        return mixture(draw, shape, np.exp(4 * normal), 1 + 0.01 * normal)
-    if function in ("asin", "acos", "atanh", "erfinv"):
-        edge = np.copysign(1 - np.abs(tiny) / 4, normal)
-        return np.clip(mixture(draw, shape, rng.uniform(-1, 1, shape), tiny, edge), -1, 1)
-    if function in ("exp", "expm1", "sinh", "cosh"):
-        return mixture(draw, shape, rng.uniform(-1.2 * reach, reach, shape), 3 * normal, tiny)
-    if function == "exp2":
-        return mixture(draw, shape, rng.uniform(-1.2 * reach, reach, shape) / np.log(2), 3 * normal, tiny)
-    if function == "acosh":
-        return mixture(draw, shape, 1 + np.abs(tiny), 1 + np.exp(4 * normal))
-    if function == "log1p":
-        return mixture(draw, shape, tiny, np.exp(4 * normal), np.abs(tiny) / 4 - 1)
-    if function == "logit":
-        return np.clip(mixture(draw, shape, rng.uniform(0, 1, shape), np.abs(tiny) / 4, 0.5 + tiny / 8), 0, 1)
-    if function in ("sin", "cos", "tan"):
-        return mixture(draw, shape, 3 * normal, 1000 * normal, tiny, near(draw, shape, EDGES["sin"]))
-    if function in ("lgamma", "digamma"):
-        return mixture(draw, shape, np.abs(3 * normal), 50 * normal, tiny, near(draw, shape, EDGES[function]))
-    if function in ("erf", "erfc", "gelu", "gelu_erf", "gelu_tanh", "silu", "mish", "sigmoid", "softplus"):
-        wing = {"silu": reach, "mish": reach, "sigmoid": reach, "softplus": reach}.get(function, (2 * reach) ** 0.5)
-        edge = near(draw, shape, [s * e for e in edges(function) for s in (1, -1)])
-        return mixture(draw, shape, rng.uniform(-1.1 * wing, 1.1 * wing, shape), 3 * normal, tiny, edge)
-    return mixture(draw, shape, 3 * normal, tiny, near(draw, shape, [s * e for e in edges(function) for s in (1, -1)]))
-
-
-def edges(function):
-    return EDGES.get(function, (1,))
-
-
-OUTPUTS = {  # of functions whose gradient takes them
-    "tanh": lambda rng, shape: rng.uniform(-1, 1, shape), "sigmoid": lambda rng, shape: rng.uniform(0, 1, shape),
-    "expm1": lambda rng, shape: np.exp(3 * rng.standard_normal(shape)) - 1,
-    "cbrt": lambda rng, shape: 3 * rng.standard_normal(shape), "erfinv": lambda rng, shape: rng.uniform(-4, 4, shape),
-}  # fmt: skip
 
 
 def neighbours(points, dtype):
@@ -107,16 +39,16 @@ def neighbours(points, dtype):
 
 @functools.cache
 def special_pool(function, dtype):
-    points = [s * e for e in edges(function) for s in (1, -1)]
+    points = both_signs(UNARY[function].edges)
     return np.concatenate([special_floats(dtype), neighbours(points, dtype), [LARGEST[dtype], -LARGEST[dtype]]])
 
 
 def argument(draw, function, shape, backward=False):
     """Values of the input x, or of the output y where the gradient takes that."""
-    if backward and function in SAVES_OUTPUT:
-        positive = lambda rng, shape: np.exp(2 * rng.standard_normal(shape))  # noqa: E731
-        return OUTPUTS.get(function, positive)(draw.rng, shape)
-    return domain(draw, function, shape)
+    entry = UNARY[function]
+    if backward and entry.saves == "y":
+        return entry.draw_y(draw.rng, shape)
+    return entry.arguments(draw.rng, shape, draw.dtype)
 
 
 def with_special(draw, values, pool, share=0.4):
@@ -161,13 +93,6 @@ def maker(row, **scalars):
 # --- References ------------------------------------------------------------------------------------------------------
 
 
-def constants(function, dtype):
-    """Parameters that a kernel holds rounded to its compute type and the table gives as decimals."""
-    if function != "leaky_relu":
-        return ()
-    return (np.float64(0.01) if dtype == "f64" else np.float64(np.float32(0.01)),)
-
-
 def cancelled(function, x, dtype, backward):
     """Size of terms that cancel where they need not do so without a loss: f64 has no wider type to be computed in.
 
@@ -194,9 +119,10 @@ def reference_of(row):
 
     def reference(problem):
         function, arrays = function_of(problem, row), problem.arrays
+        entry = UNARY[function]
         if backward:
             dx, saved = arrays["dx"], arrays.get("saved", arrays.get("x"))
-            value = BACKWARD[function](arrays["dy"].values, saved.values, *constants(function, dx.dtype))
+            value = entry.gradient(arrays["dy"].values, saved.values, *entry.seen(dx.dtype))
             dy = np.abs(arrays["dy"].values)
             with np.errstate(all="ignore"):
                 terms = dy * cancelled(function, saved.values, dx.dtype, True)
@@ -204,8 +130,8 @@ def reference_of(row):
             return {"dx": Expected(value, terms=terms, divided=dy, op=f"{function}_backward")}
         x = arrays["x"]
         if not is_float(x.dtype):
-            return {"y": Expected(INTEGER[function](x.values, x.dtype))}
-        value = FORWARD[function](x.values, *constants(function, x.dtype))
+            return {"y": Expected(entry.of_integers(x.values, x.dtype))}
+        value = entry.value(x.values, *entry.seen(x.dtype))
         return {"y": Expected(value, terms=cancelled(function, x.values, x.dtype, False), op=function)}
 
     return reference
@@ -222,7 +148,7 @@ def unary_case(row, reference, brief=(), extra=None, **scalars):
     pointers = [p.name for p in ROWS[row].pointers]
     inputs, (output,) = pointers[:-1], pointers[-1:]
     common = {
-        "row": row, "reference": reference, "tolerance": {output: "ulp"}, "aliases": tuple((output, i) for i in inputs),
+        "row": row, "reference": reference, "tolerance": {output: "ulp"},
     }  # fmt: skip
     make = maker(row, **scalars)
     if "_strided" in row:
@@ -234,5 +160,5 @@ def unary_case(row, reference, brief=(), extra=None, **scalars):
 CASES = tuple(
     unary_case(name, reference_of(name))
     for name, row in ROWS.items()
-    if row.family == "elementwise" and row.table in TABLES
+    if name.startswith("unary_") and not any(p.role == "parameter" for p in row.params)
 )

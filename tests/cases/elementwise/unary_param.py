@@ -5,32 +5,19 @@ import math
 import numpy as np
 
 from harness.launch import ROWS
-from references.unary import BACKWARD, FORWARD
+from oracle import UNARY
 
 from ..model import Case, Expected
 from .unary import function_of, unary_case
 
-TABLES = ("unary_param", "unary_param_f32")
-PARAMETERS = {  # the first of them in the problems that are not about parameters
-    "leaky_relu": ((0.2,), (0.0,), (-1.5,), (1e-3,), (1.0,)),
-    "hardshrink": ((0.5,), (0.0,), (1.3,), (1e-3,), (-1.0,)),
-    "softshrink": ((0.5,), (0.0,), (1.3,), (1e-3,), (2.0,)),
-    "logit": ((0.1,), (0.0,), (1e-6,), (-1.0,), (0.5,)),
-    "elu": ((1.0,), (0.3,), (-2.0,), (0.0,), (5.0,)),
-    "powf": ((1.7,), (2.0,), (0.5,), (-1.0,), (0.0,), (3.0,), (-0.5,), (math.inf,), (-math.inf,), (math.nan,), (31.0,)),
-    "hardtanh": ((-1.0, 1.0), (0.0, 6.0), (-0.3, 2.7), (-math.inf, 1.0), (0.5, 0.5)),
-    "softplus": ((1.0, 20.0), (2.0, 20.0), (0.5, 5.0), (1.0, -1.0), (0.1, 100.0)),
-    "threshold": ((0.5, -2.0), (0.0, 0.0), (-1.0, 20.0), (1.0, math.nan), (-math.inf, 3.0)),
-    "selu": ((1.6732632423543772, 1.0507009873554805), (0.3, 2.0), (2.0, -1.0), (1.0, 1.0), (0.0, 0.5)),
-    "powi": ((3,), (2,), (0,), (1,), (-1,), (-3,), (10,), (-2,), (63,), (1024,), (-(2**20) - 1,)),
-}  # fmt: skip
 NAMES = ("p0", "p1")
 
 
 def parameters(row, function, number):
     """By the row's parameter names; integers are given as the float that two rows take, its second one is ignored."""
     params = [p for p in ROWS[row].problem if p.name in NAMES]
-    values = (*PARAMETERS[function][number % len(PARAMETERS[function])], 0)
+    choices = UNARY[function].parameters
+    values = (*choices[number % len(choices)], 0)
     return {p.name: v if p.dtype == "i64" else float(v) for p, v in zip(params, values)}
 
 
@@ -54,10 +41,10 @@ def reference_of(row):
         elif function == "logit":
             given.append(seen(row, "p0", 1 - np.asarray(given[0], "f8" if dtype == "f64" else "f4"), dtype))
         if backward:
-            value = BACKWARD[function](arrays["dy"].values, arrays["x"].values, *given)
+            value = UNARY[function].gradient(arrays["dy"].values, arrays["x"].values, *given)
             divided = 0.0 if function in ("powf", "powi") else np.abs(arrays["dy"].values)
             return {"dx": Expected(value, divided=divided, op=f"{function}_backward")}
-        return {"y": Expected(FORWARD[function](arrays["x"].values, *given), op=function)}
+        return {"y": Expected(UNARY[function].value(arrays["x"].values, *given), op=function)}
 
     return reference
 
@@ -82,5 +69,7 @@ def unary_param_case(row):
 
 
 CASES: tuple[Case, ...] = tuple(
-    unary_param_case(name) for name, row in ROWS.items() if row.family == "elementwise" and row.table in TABLES
+    unary_param_case(name)
+    for name, row in ROWS.items()
+    if name.startswith("unary_") and any(p.role == "parameter" for p in row.params)
 )

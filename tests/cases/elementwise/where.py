@@ -62,16 +62,15 @@ def forward(row, first, **also):
     def full(slots):
         return slots["T"] in first
 
-    aliases = (("y", "a"), ("y", "b"))
     problems = strided_problems(strided_maker(f"{row}_strided", condition), ("cond", "a", "b"), ("y",))
     return (
         Case(
             row=row, problems=flat_problems(flat_maker(row, condition)), reference=reference, tolerance={"y": "exact"},
-            full=full, aliases=aliases, **flat_calls(row, brief=("special",)), **also,
+            full=full, **flat_calls(row, brief=("special",)), **also,
         ),
         Case(
             row=f"{row}_strided", problems=problems, reference=reference, tolerance={"y": "exact"}, full=full,
-            aliases=aliases, **strided_calls(f"{row}_strided"),
+ **strided_calls(f"{row}_strided"),
         ),
     )  # fmt: skip
 
@@ -80,7 +79,6 @@ BACKWARD, BACKWARD_STRIDED = "where_backward_{T}", "where_backward_{T}_strided"
 flat_backward = flat_maker(BACKWARD, condition)
 strided_backward = strided_maker(BACKWARD_STRIDED, condition)
 GRADIENTS = ("da", "db")
-OF_DY = (("da", "dy"), ("db", "dy"))
 
 CASES = (
     *forward("where_{T}", ("f32", "bf16")),
@@ -94,14 +92,14 @@ CASES = (
             "null_db": lambda d: flat_backward(d, 301, null=("db",)),
             "null_both": lambda d: flat_backward(d, 301, null=GRADIENTS),
         },
-        reference=backward_reference, tolerance=dict.fromkeys(GRADIENTS, "exact"), aliases=OF_DY,
+        reference=backward_reference, tolerance=dict.fromkeys(GRADIENTS, "exact"),
         **flat_calls(BACKWARD),
     ),
     Case(
         row=BACKWARD_STRIDED,
         problems=strided_problems(strided_backward, ("dy", "cond"), GRADIENTS)
         | gradient_problems(strided_backward, GRADIENTS),
-        reference=backward_reference, tolerance=dict.fromkeys(GRADIENTS, "total"), aliases=OF_DY,
+        reference=backward_reference, tolerance=dict.fromkeys(GRADIENTS, "total"),
         full=lambda slots: slots["T"] in ("f32", "bf16"),
         **strided_calls(BACKWARD_STRIDED, brief=("mixed", "sum_each", "sum_all", "null_da")),
     ),

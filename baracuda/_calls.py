@@ -1,0 +1,210 @@
+"""The C calls of a plan: which ops can serve it, what they take, and where each of their arguments comes from.
+
+All of it follows from the rows of the op table. An operand is the field of Args that has its C name. A number is the
+field or property of the descriptor that has its C name, or else a parameter of the function, which the descriptor's
+`params` gives, or the row's default. Where the reference's plan layer has another name than C, `Plan.names` says so.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from baracuda._optable import _INDEX_SUFFIX, Op, Param, ops
+from baracuda._scalars import INT32_MAX, as_integer, as_real
+from baracuda.dtypes import ElementKind
+from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.operands import Operand, Views
+
+if TYPE_CHECKING:
+    from baracuda.plan import Plan
+
+Strides = Mapping[str, tuple[int, ...]]
+_BY_SYMBOL = {kind.symbol: kind for kind in ElementKind if kind is not ElementKind.F32_STRICT}
+_MISSING = object()
+
+
+@functools.cache
+def op_names(patterns: tuple[str, ...], kind: str, element: str, output: str) -> tuple[str, ...]:
+    """Ops that differ in the dtypes of operands other than the elements, for what their slots stand for."""
+    known = ops()
+    suffixes = dict.fromkeys(_INDEX_SUFFIX.values())
+    names = [p.format(T=element, U=output, I=index, kind=kind) for p in patterns for index in suffixes]
+    return tuple(dict.fromkeys(name for name in names if name in known))
+
+
+class Form:
+    """One op that can serve plans of a type: as its row has it and, where there is one, its `_strided` twin."""
+
+    def __init__(self, plan_type: type[Plan], op: Op) -> None:
+        has_strides = any(param.role == "stride" for param in op.row.params)
+        self.op, self.row = op, op.row
+        self.strided: Op | None = op if has_strides else ops().get(f"{op.name}_strided")
+        self.names = {p.name: _field(plan_type, op, p.name) for p in op.row.params if p.is_pointer}
+        self.pointers = {self.names[param.name]: param for param in op.row.params if param.is_pointer}
+        self.sums = bool(self.strided and self.strided.row.workspace and op.row.params[0].name == "numel")
+        self._kinds = {name: _kinds(op, param) for name, param in self.pointers.items()}
+        self._gradients = [name for name, pointer in self.pointers.items() if pointer.direction == "out?"]
+        self._reads = op.row.reads.get(op.function)
+
+    def kinds(self, name: str) -> tuple[ElementKind, ...]:
+        """dtypes that a view may have for an operand."""
+        return self._kinds.get(name, ())
+
+    def takes(self, views: Views) -> bool:
+        """Whether the dtypes of the views fit, and all that C needs is there."""
+        return self.fits(views) and not self.absent(views)
+
+    def fits(self, views: Views) -> bool:
+        return all([(view := views[name]) is None or view.dtype in kinds for name, kinds in self._kinds.items()])
+
+    def check(self, views: Views, plan: Plan) -> None:
+        """What C reads is there, what it writes is wanted."""
+        for name in self.absent(views):
+            raise InvalidProblemError(f"{name} is None, but {plan.name} needs it")
+        if self._gradients and all([views[name] is None for name in self._gradients]):
+            which = "both" if len(self._gradients) == 2 else "all"
+            raise InvalidProblemError(f"{' and '.join(self._gradients)} are {which} None")
+        for operand in plan.operands:
+            if operand.output and views[operand.name] is not None and operand.name not in self.pointers:
+                raise InvalidProblemError(f"{operand.name} is given, but {plan.name} has no such gradient")
+
+    def absent(self, views: Views) -> list[str]:
+        """The operands that C needs, and that are None."""
+        pointers = self.pointers.items()
+        absent = [name for name, pointer in pointers if views[name] is None and not pointer.direction.endswith("?")]
+        if not absent or self._reads is None:
+            return absent
+        outputs = [self.names[output] for output in self._reads]
+        wanted = [output for output in self._reads if views[self.names[output]] is not None]
+        read = {self.names[name] for output in wanted for name in self._reads[output]}
+        first = next(name for name in self.pointers if name not in outputs)  # stands in for those that are not there
+        return [name for name in absent if name in outputs or name == first or name in read]
+
+
+@functools.cache
+def forms_of(plan_type: type[Plan], names: tuple[str, ...]) -> tuple[Form, ...]:
+    return tuple(Form(plan_type, ops()[name]) for name in names)
+
+
+class Call:
+    """One C function of a form, and where its arguments come from."""
+
+    __slots__ = ("_plan", "_sources", "op")
+
+    def __init__(self, plan: Plan, op: Op) -> None:
+        self.op, self._plan = op, plan
+        self._sources = [_source(plan, op, param) for param in op.row.params]
+
+    def arguments(self, views: Views, strides: Strides) -> tuple[Any, ...]:
+        """C arguments up to the workspace. `strides` has every operand, as broadcast to its extents."""
+        ffi, plan, arguments = self._plan.library.ffi, self._plan, []
+        for role, value in self._sources:
+            if role == "operand":
+                view = views[value]
+                arguments.append(ffi.NULL if view is None else view.pointer)
+            elif role == "stride":
+                arguments.append(ffi.new("int64_t[]", plan.layout(value, strides[value]) or (0,)))
+            elif role == "offset":
+                arguments.append(plan.offset(strides[value]))
+            else:
+                arguments.append(value)
+        return tuple(arguments)
+
+
+def operands_of(plan: Plan, forms: Sequence[Form]) -> tuple[Operand, ...]:
+    """An operand for each field of the plan's Args, with the dtypes that any of the forms takes."""
+    fields = tuple(plan.args_type.__dataclass_fields__)
+    return tuple([_operand(plan, forms, name, fields) for name in fields])
+
+
+def _operand(plan: Plan, forms: Sequence[Form], name: str, fields: Sequence[str]) -> Operand:
+    form = next((form for form in forms if name in form.pointers), None)
+    if form is None:  # not of this op: an input is looked at like the first one, a gradient refused
+        is_gradient = name.startswith("d") and name[1:] in fields
+        return _operand(plan, forms, fields[0], fields)._replace(name=name, output=is_gradient)
+    pointer, kinds = form.pointers[name], form.kinds(name)
+    if len(forms) > 1:
+        kinds = tuple(dict.fromkeys(kind for form in forms for kind in form.kinds(name)))
+    extents, label = _extents(plan, name, pointer.shape)
+    output, strided = pointer.direction != "in", form.strided is not None
+    exact = getattr(plan.descriptor, f"{name[1:] if output else name}_shape", None) if label == "shape" else None
+    may_be = tuple([form.names[other] for other in form.row.in_place.get(pointer.name, ())])
+    return Operand(name, extents, label, kinds, output, strided, strided and (form.sums or not output), exact, may_be)
+
+
+def _extents(plan: Plan, name: str, expression: str) -> tuple[tuple[int, ...], str]:
+    """Extents of an operand, and what they are called. C describes contiguous operands by their number of elements."""
+    whole = plan.shapes.get(name) or (
+        "shape" if expression.split()[0] == "numel" else plan.names.get(expression, expression)
+    )
+    if "," not in whole and isinstance(extents := getattr(plan.descriptor, whole, None), tuple):
+        return extents, whole
+    words = [plan.names.get(word, word) for word in expression.split(", ")]
+    label = f"({', '.join(words)}{',' if len(words) == 1 else ''})"
+    return tuple([int(word) if word.isdigit() else getattr(plan.descriptor, word) for word in words]), label
+
+
+def _field(plan_type: type[Plan], op: Op, pointer: str) -> str:
+    """Name in Args of the operand that C knows as `pointer`."""
+    return op.row.saves[op.function] if pointer == "saved" else plan_type.names.get(pointer, pointer)
+
+
+def _kinds(op: Op, param: Param) -> tuple[ElementKind, ...]:
+    """What C takes as u8 and is no element of the op is a condition or a flag, and may be bool."""
+    if param.dtype in op.row.slots:
+        return (_BY_SYMBOL[op.dtypes[list(op.row.slots).index(param.dtype)]],)
+    return (ElementKind.BOOL, ElementKind.U8) if param.dtype == "u8" else (_BY_SYMBOL[param.dtype],)
+
+
+def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:
+    """Role of a C parameter, and its value or the operand that it belongs to."""
+    if param.role in ("operand", "stride", "offset"):
+        return param.role, _field(type(plan), op, param.of or param.name)
+    value = _number(plan, param)
+    if value is _MISSING:
+        value = plan.parameters[param.name]
+    return "number", _host_array(plan, param, value) if param.direction == "host" else value
+
+
+def _number(plan: Plan, param: Param) -> Any:
+    return getattr(plan.descriptor, plan.names.get(param.name, param.name), _MISSING)
+
+
+def _host_array(plan: Plan, param: Param, extents: tuple[int, ...]) -> Any:
+    """Never NULL, whatever the rank."""
+    if any([extent > INT32_MAX for extent in extents]):
+        raise UnsupportedError(
+            f"shape is {extents}; axes of more than {INT32_MAX} elements are served only where all operands are "
+            f"contiguous and none is broadcast"
+        )
+    return plan.library.ffi.new(f"int{param.dtype[1:]}_t[]", extents or (0,))
+
+
+def parameters_of(plan: Plan, op: Op) -> dict[str, float | int]:
+    """Parameters of the function that are no fields of the descriptor, by their C names."""
+    wanted = [param for param in op.row.params if param.role == "parameter" and _number(plan, param) is _MISSING]
+    given = getattr(plan.descriptor, "params", None)
+    if given is None:
+        return {param.name: _default(op, param) for param in wanted}
+    names = ", ".join(param.name for param in wanted)
+    if len(given) < len(wanted) or len(given) > max(2, len(wanted)) or any(given[len(wanted) :]):
+        count = f"{len(wanted)} number{'s' if len(wanted) > 1 else ''} ({names})"
+        hint = "; a second one must be 0" if len(wanted) == 1 else ""
+        raise InvalidProblemError(f"params is {given}, must be {count}{hint}")
+    return {p.name: _parameter(f"params[{i}]", value, p.dtype) for i, (value, p) in enumerate(zip(given, wanted))}
+
+
+def _default(op: Op, param: Param) -> float | int:
+    default = op.row.defaults.get(op.function, {}).get(param.name, param.default)
+    if default is None:
+        raise InvalidProblemError(f"{op.name} needs {param.name}")
+    return default
+
+
+def _parameter(name: str, value: float | int, dtype: str) -> float | int:
+    if dtype != "i64":
+        return as_real(name, value)
+    integral = isinstance(value, float) and value.is_integer()
+    return as_integer(name, int(value) if integral else value)

@@ -1,0 +1,1 @@
+"""Functions on arrays: which there are (spec), arrays of frameworks (arrays), problems (layouts), calls (dispatch)."""

@@ -1,0 +1,398 @@
+"""Arrays of frameworks: what a cache knows them by, where they lie, and how more of their kind are made.
+
+NumPy, PyTorch and CuPy arrays and TensorRefs are read directly. Whatever else speaks DLPack or an array interface is
+looked at through a TensorRef; results are then of its array namespace, where it has one, or else TensorRefs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from baracuda import memory
+from baracuda._ffi import ffi
+from baracuda._lib import Library, default_library, load
+from baracuda._scalars import as_integer
+from baracuda.dtypes import ElementKind
+from baracuda.errors import InvalidProblemError, UnsupportedError, naming
+from baracuda.tensor import TensorRef, contiguous_stride, tensor
+
+_VOID = ffi.typeof("void *")
+_WORDS = ffi.typeof("void **")
+SCALARS = (bool, int, float)
+Allocator = Callable[[int, str], object]
+_allocator: Allocator | None = None
+
+
+def set_allocator(allocate: Allocator | None) -> None:
+    """Have `allocate(nbytes, backend)`, backend being "cpu" or "cuda", make workspaces and the results of functions on
+    arrays that no framework allocates for. It returns anything that `tensor` can view, of at least that many bytes,
+    aligned to 16 or more. None restores the frameworks' own allocators.
+    """
+    global _allocator
+    if allocate is not None and not callable(allocate):
+        raise InvalidProblemError(f"allocate is {allocate!r}, must be callable or None")
+    _allocator = allocate
+
+
+class Kind:
+    """One sort of arrays. `key` says all of an array but its address that a call depends on.
+
+    The texts stand in functions that are written for a call (launch.py), where `kind` is this object:
+
+    address       C pointer of the array {0}
+    make          a new one, `allocate` being called `empty`
+    stream_now    handle of the stream on which the framework would launch now, on the device of {like}
+    is_elsewhere  whether the current device is not that of {like}
+    """
+
+    address = "kind.pointer({0})"
+    make = "kind.empty({shape}, {native}, {like})"
+    stream_now = ""
+    is_elsewhere = ""
+    allocate: Callable[..., Any] | None = None
+
+    def key(self, array: Any) -> Hashable:
+        raise NotImplementedError
+
+    def pointer(self, array: Any) -> Any:
+        raise NotImplementedError
+
+    def view(self, array: Any, name: str) -> TensorRef:
+        return tensor(array, name)
+
+    def native(self, dtype: ElementKind, like: Any) -> Any:
+        """The framework's dtype."""
+        return dtype.numpy_dtype
+
+    def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
+        raise NotImplementedError
+
+    def recipe(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
+        """What stands for {native} in `make`."""
+        return native
+
+    def bytes(self, count: int, like: Any) -> Any:
+        """Memory for a workspace, beside `like`."""
+        return self.empty((count,), self.native(ElementKind.U8, like), like)
+
+    def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
+        """An array of rank 0, beside `like`."""
+        return np.array(value, dtype.numpy_dtype)
+
+    def contiguous(self, array: Any) -> Any:
+        """The array, or a copy of it, in row-major order."""
+        raise UnsupportedError("operands of this function must be contiguous")
+
+    def zero(self, array: Any) -> None:
+        """Set every element to 0, in the order of `stream`."""
+        raise NotImplementedError
+
+    def stream(self, like: Any) -> int:
+        """That on which the framework would launch now."""
+        return 0
+
+    def guard(self, like: Any) -> contextlib.AbstractContextManager[Any]:
+        """Makes the array's device the current one."""
+        return contextlib.nullcontext()
+
+    def finish(self, result: Any) -> Any:
+        """What the caller gets for something that `empty` made."""
+        return result
+
+
+class _NumPy(Kind):
+    address = "cast(WORDS, id({0}))[2]"  # PyArrayObject: object header, then char *data
+    make = "empty({shape}, {native})"
+    allocate = staticmethod(np.empty)
+
+    def key(self, array: Any) -> Hashable:
+        return array.dtype, array.shape, array.strides
+
+    def pointer(self, array: Any) -> Any:
+        return ffi.cast(_WORDS, id(array))[2]
+
+    def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
+        return np.empty(shape, native)
+
+    def contiguous(self, array: Any) -> Any:
+        return np.ascontiguousarray(array).reshape(array.shape)
+
+    def zero(self, array: Any) -> None:
+        array[...] = 0
+
+
+class _SafeNumPy(_NumPy):
+    """Where objects have another header, as in a debug build of Python."""
+
+    address = "cast(VOID, {0}.ctypes.data)"
+
+    def pointer(self, array: Any) -> Any:
+        return ffi.cast(_VOID, array.ctypes.data)
+
+
+def _numpy_kind() -> Kind:
+    probe = np.zeros(3, np.float32)[1:]
+    fast = _NumPy()
+    known = sys.implementation.name == "cpython" and object.__basicsize__ == 16
+    return fast if known and int(ffi.cast("uintptr_t", fast.pointer(probe))) == probe.ctypes.data else _SafeNumPy()
+
+
+class _Torch(Kind):
+    address = "cast(VOID, {0}.data_ptr())"
+    make = "{native}()"
+    stream_now = "kind.raw_stream({like}.get_device())"
+    is_elsewhere = "kind.current_device() != {like}.get_device()"
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self.current_device = torch.cuda.current_device
+        self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or self._slow_stream
+        self.grad = torch.is_grad_enabled
+        self.dtypes = {
+            ElementKind.F16: torch.float16, ElementKind.BF16: torch.bfloat16, ElementKind.F32: torch.float32,
+            ElementKind.F64: torch.float64, ElementKind.S8: torch.int8, ElementKind.U8: torch.uint8,
+            ElementKind.I16: torch.int16, ElementKind.I32: torch.int32, ElementKind.I64: torch.int64,
+            ElementKind.BOOL: torch.bool,
+        }  # fmt: skip
+        for kind in (ElementKind.U16, ElementKind.U32, ElementKind.U64, ElementKind.FP8_E4M3, ElementKind.FP8_E5M2):
+            if (found := getattr(torch, kind.numpy_dtype.name if kind.bits > 8 else _FP8[kind], None)) is not None:
+                self.dtypes[kind] = found
+        self.kinds = {native: kind for kind, native in self.dtypes.items()}
+
+    def key(self, array: Any) -> Hashable:
+        return (
+            array.dtype, array.shape, array.stride(), array.device, array.is_neg(),
+            array.requires_grad and self.grad(),
+        )  # fmt: skip
+
+    def pointer(self, array: Any) -> Any:
+        return ffi.cast(_VOID, array.data_ptr())
+
+    def view(self, array: Any, name: str) -> TensorRef:
+        if array.requires_grad and self.grad():
+            raise InvalidProblemError(f"{name} requires grad, which functions do not record: detach it, or use no_grad")
+        if array.is_neg():
+            raise UnsupportedError(f"{name} stands for the negative of what lies in memory: call resolve_neg() first")
+        if array.layout is not self.torch.strided or array.dtype not in self.kinds:
+            return tensor(array, name)  # which says why it cannot be viewed
+        device = "cuda" if array.device.type == "cuda" else array.device.type
+        if device not in ("cpu", "cuda"):
+            raise InvalidProblemError(f"{name} is in {device} memory")
+        return TensorRef(
+            array.data_ptr(), tuple(array.shape), self.kinds[array.dtype], array.stride(), device=device, owner=array
+        )
+
+    def native(self, dtype: ElementKind, like: Any) -> Any:
+        if dtype not in self.dtypes:
+            raise InvalidProblemError(f"{dtype} is no dtype of this PyTorch")
+        return self.dtypes[dtype]
+
+    def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
+        return self.torch.empty(shape, dtype=native, device=like.device)
+
+    def recipe(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
+        options = {"dtype": native, "device": like.device}
+        return functools.partial(self.torch.empty_strided, shape, contiguous_stride(shape), **options)
+
+    def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
+        return self.torch.tensor(value, dtype=self.native(dtype, like), device=like.device)
+
+    def contiguous(self, array: Any) -> Any:
+        return array.contiguous()
+
+    def zero(self, array: Any) -> None:
+        array.zero_()
+
+    def guard(self, like: Any) -> contextlib.AbstractContextManager[Any]:
+        return self.torch.cuda.device(like.device) if like.is_cuda else contextlib.nullcontext()
+
+    def stream(self, like: Any) -> int:
+        return int(self.raw_stream(like.get_device())) if like.is_cuda else 0
+
+    def _slow_stream(self, device: int) -> int:
+        return int(self.torch.cuda.current_stream(device).cuda_stream)
+
+
+_FP8 = {ElementKind.FP8_E4M3: "float8_e4m3fn", ElementKind.FP8_E5M2: "float8_e5m2"}
+
+
+class _CuPy(Kind):
+    def __init__(self, cupy: Any) -> None:
+        self.cupy = cupy
+
+    def key(self, array: Any) -> Hashable:
+        return array.dtype, array.shape, array.strides, array.device.id
+
+    def pointer(self, array: Any) -> Any:
+        return ffi.cast(_VOID, array.data.ptr)
+
+    def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
+        with like.device:
+            return self.cupy.empty(shape, native)
+
+    def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
+        with like.device:
+            return self.cupy.array(value, dtype.numpy_dtype)
+
+    def contiguous(self, array: Any) -> Any:
+        return self.cupy.ascontiguousarray(array)
+
+    def zero(self, array: Any) -> None:
+        array.fill(0)
+
+    def guard(self, like: Any) -> contextlib.AbstractContextManager[Any]:
+        return like.device
+
+    def stream(self, like: Any) -> int:
+        return int(self.cupy.cuda.get_current_stream().ptr)
+
+
+class _Views(Kind):
+    """TensorRefs, and views of other arrays."""
+
+    address = "{0}.pointer"
+
+    def key(self, array: TensorRef) -> Hashable:
+        return array.dtype, array.shape, array.strides, array.device, array.readonly
+
+    def pointer(self, array: TensorRef) -> Any:
+        return array.pointer
+
+    def native(self, dtype: ElementKind, like: Any) -> Any:
+        return dtype
+
+    def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
+        return allocated(shape, native, like.device or "cpu")
+
+    def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
+        host = super().scalar(value, dtype, like)
+        return memory.upload(host, dtype, library=load(backend="cuda")) if like.device == "cuda" else host
+
+    def zero(self, array: Any) -> None:
+        memory.clear(array)
+
+
+class _Namespace(_Views):
+    """Arrays of a library that follows the array API standard, JAX's among them. They may be immutable: results are
+    made in host memory, which the library then takes over.
+    """
+
+    def __init__(self, namespace: Any) -> None:
+        self.namespace = namespace
+
+    def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
+        if like.device == "cuda":
+            return allocated(shape, native, "cuda")
+        return np.empty(shape, native.numpy_dtype)
+
+    def finish(self, result: Any) -> Any:
+        if not isinstance(result, np.ndarray):
+            return result
+        try:
+            return self.namespace.from_dlpack(result)
+        except (TypeError, ValueError, BufferError, RuntimeError):  # a dtype that NumPy does not export
+            return self.namespace.asarray(result)
+
+
+def host_number(function: str, name: str, dtype: ElementKind, value: Any) -> Any:
+    """A Python number for an operand of a function, as an array of rank 0 in host memory."""
+    try:
+        return np.array(fitting(name, dtype, value), dtype.numpy_dtype)
+    except InvalidProblemError:
+        with naming(function):
+            raise
+
+
+def fitting(name: str, dtype: ElementKind, value: Any) -> Any:
+    """A Python number for an operand, which its dtype must be able to hold."""
+    bounds = dtype.integer_range
+    if bounds is not None:
+        return as_integer(name, int(value) if type(value) is bool else value, *bounds)
+    if dtype is ElementKind.BOOL and type(value) is not bool:
+        raise InvalidProblemError(f"{name} is {value!r}, must be a bool or an array")
+    return value
+
+
+def library_for(backend: str | None) -> Library:
+    """The default library where it is of the backend, or none is asked for; else the one of the backend."""
+    found = default_library()
+    return found if backend in (None, found.backend) else load(backend=backend)
+
+
+def allocated(shape: tuple[int, ...], dtype: ElementKind, backend: str) -> TensorRef:
+    """Memory of the allocator that is set, or of this package."""
+    if _allocator is None:
+        return memory.empty(shape, dtype, library=library_for(backend))
+    wanted = TensorRef(0, shape, dtype)
+    block = tensor(_allocator(wanted.nbytes, backend), "allocated memory")
+    if block.nbytes < wanted.nbytes or not block.is_dense or block.readonly:
+        raise InvalidProblemError(f"the allocator gave {block!r} for {wanted.nbytes} bytes")
+    return TensorRef(block.ptr, shape, dtype, device=backend, owner=block)
+
+
+NUMPY = _numpy_kind()
+VIEWS = _Views()
+KINDS: dict[type, Kind] = {np.ndarray: NUMPY, TensorRef: VIEWS}
+# By the type of an argument: what of it a prepared call depends on, and its address.
+KEYS: dict[type, Callable[[Any], Any]] = {
+    **{kind: (lambda value: type(value)) for kind in (*SCALARS, type(None))},
+    **{kind: found.key for kind, found in KINDS.items()},
+}
+POINTERS: dict[type, Callable[[Any], Any]] = {
+    type(None): lambda value: ffi.NULL, **{kind: found.pointer for kind, found in KINDS.items()},
+}  # fmt: skip
+
+
+def kind_of(array: object) -> Kind | None:
+    """The kind that reads an object directly; None where it must be viewed first."""
+    found = KINDS.get(type(array))
+    if found is None:
+        name = type(array).__module__.partition(".")[0]
+        module = sys.modules.get("torch")
+        if module is not None and isinstance(array, module.Tensor):
+            found = next((kind for kind in KINDS.values() if isinstance(kind, _Torch)), None) or _Torch(module)
+        elif name == "cupy":
+            found = _CuPy(sys.modules["cupy"])
+        if found is not None:
+            KINDS[type(array)], KEYS[type(array)], POINTERS[type(array)] = found, found.key, found.pointer
+    return found
+
+
+def known(array: Any, name: str) -> Any:
+    """An argument as what a kind reads: itself, a NumPy array of what has the buffer protocol, or a view."""
+    if type(array) in KEYS or kind_of(array) is not None:
+        return array
+    if isinstance(array, np.generic):
+        copy = np.asarray(array)
+        copy.flags.writeable = False  # what is written to it would be lost
+        return copy
+    speaks = any(hasattr(array, each) for each in ("__dlpack__", "__cuda_array_interface__", "__array_interface__"))
+    if not speaks:
+        with contextlib.suppress(TypeError, ValueError):
+            return np.asarray(memoryview(array))
+    if hasattr(array, "block_until_ready"):  # JAX: computes behind the caller's back, and never changes an array
+        array.block_until_ready()
+        view = tensor(array, name)
+        return TensorRef(view.ptr, view.shape, view.dtype, view.strides, device=view.device, readonly=True, owner=view)
+    return tensor(array, name)
+
+
+def result_kind(array: object) -> Kind:
+    """Of the results of a function on this argument."""
+    found = kind_of(array)
+    if found is not None:
+        return found
+    if hasattr(array, "__array_namespace__") and not isinstance(array, (np.ndarray, np.generic)):
+        return _Namespace(array.__array_namespace__())
+    return VIEWS if isinstance(known(array, "array"), TensorRef) and not isinstance(array, np.ndarray) else NUMPY
+
+
+def uses_allocator() -> bool:
+    """Whether one was set."""
+    return _allocator is not None

@@ -1,0 +1,95 @@
+"""Python functions written for a call: what is left to do when everything but the addresses is known.
+
+The text of such a function follows from its pattern: how many arrays there are, which of them are Python numbers, how
+their kinds tell an address, and how many arguments C takes beside. Patterns are few, and each is compiled once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from baracuda._ffi import ffi
+from baracuda._functions.arrays import NUMPY, host_number, kind_of
+
+if TYPE_CHECKING:
+    from baracuda._functions.dispatch import Prepared
+    from baracuda._functions.spec import Spec
+
+_SCOPE = {"NULL": ffi.NULL, "VOID": ffi.typeof("void *"), "WORDS": ffi.typeof("void **"), "cast": ffi.cast}
+
+
+class Pattern(NamedTuple):
+    addresses: tuple[str | None, ...]  # of each array, in terms of {0}; None for a Python number
+    results: tuple[bool, ...]  # which are wanted
+    result_address: str
+    empty: str  # how a result is made, of {shape}, {native} and {like}
+    slots: tuple[int, ...]  # of each C pointer: its position among arrays, results, and NULL
+    numbers: tuple[int, int]  # C arguments before the pointers, and between them and the workspace
+    stream: str  # of {like}; empty on the CPU
+    device: str  # whether {like} is not on the current device; empty on the CPU
+    has_out: bool  # the result is given, behind the arrays
+
+
+@functools.cache
+def _maker(pattern: Pattern) -> Callable[..., Callable[..., Any]]:
+    arrays = [f"a{k}" for k in range(len(pattern.addresses))]
+    results = [f"r{k}" if wanted else "None" for k, wanted in enumerate(pattern.results)]
+    numerals = [name for name, address in zip(arrays, pattern.addresses) if address is None]
+    like = next(name for name in arrays if name not in numerals)
+    lines = [f"{name} = number_{name}({name})" for name in numerals]  # held until the call is over
+    given = ", ".join([*arrays, *(results if pattern.has_out else [])])
+    made = [] if pattern.has_out else [name for name in results if name != "None"]
+    if pattern.device:
+        lines.append(f"if {pattern.device.format(like=like)}: return elsewhere({given})")
+    lines += [
+        f"{name} = {pattern.empty.format(shape=f'shape_{name}', native=f'native_{name}', like=like)}"
+        for name in made
+    ]  # fmt: skip
+    places = [(NUMPY.address if a is None else a).format(name) for name, a in zip(arrays, pattern.addresses)]
+    places += [pattern.result_address.format(name) if name != "None" else "NULL" for name in results]
+    places.append("NULL")
+    before, after = ([f"{side}{k}" for k in range(count)] for side, count in zip("bc", pattern.numbers))
+    stream = f"cast(VOID, {pattern.stream.format(like=like)})" if pattern.stream else "NULL"
+    call = ", ".join([*before, *[places[slot] for slot in pattern.slots], *after, "NULL", "0", stream])
+    lines += [f"if status := function({call}): check(symbol, status)"]
+    lines.append(f"return {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}")
+    constants = [
+        *before, *after, *[f"shape_{name}" for name in made], *[f"native_{name}" for name in made],
+        *[f"number_{name}" for name in numerals], "function", "check", "symbol", "kind", "empty", "elsewhere",
+    ]  # fmt: skip
+    body = "\n        ".join(lines)
+    text = f"def make({', '.join(constants)}):\n    def launch({given}):\n        {body}\n    return launch\n"
+    scope = dict(_SCOPE)
+    exec(compile(text, "<baracuda launch>", "exec"), scope)
+    return scope["make"]  # type: ignore[no-any-return]
+
+
+def launcher(
+    spec: Spec, call: Prepared, arrays: Sequence[Any], out: Any, elsewhere: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A function of arrays such as these, and of such an `out` unless it is None. `elsewhere` serves other devices."""
+    numerals = dict(call.scalars)
+    addresses = [None if k in numerals else _address(array) for k, array in enumerate(arrays)]
+    kind, on_cuda = call.kind, call.library.backend == "cuda"
+    pattern = Pattern(
+        tuple(addresses), tuple([result is not None for result in call.results]),
+        kind.address if out is None else _address(out), kind.make,
+        tuple(call.slots), (len(call.head), len(call.tail)), kind.stream_now if on_cuda else "",
+        kind.is_elsewhere if on_cuda else "", out is not None,
+    )  # fmt: skip
+    results = [] if out is not None else filter(None, call.results)
+    made = [(shape, kind.recipe(shape, native, arrays[call.like])) for shape, native in results]
+    numbers = [
+        functools.partial(host_number, spec.name, spec.arrays[position].name, dtype) for position, dtype in call.scalars
+    ]
+    return _maker(pattern)(
+        *call.head, *call.tail, *[shape for shape, _ in made], *[native for _, native in made], *numbers,
+        call.function, call.library.check, call.symbol, kind, kind.allocate, elsewhere,
+    )  # fmt: skip
+
+
+def _address(array: Any) -> str:
+    kind = None if array is None else kind_of(array)
+    return "NULL" if kind is None else kind.address

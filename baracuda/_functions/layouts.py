@@ -1,0 +1,189 @@
+"""How the shapes of a function's operands follow from one another, and the numbers that C is told of them.
+
+The operands of a function are those of its row, by their C names. `extents` is the shape that the op sees of each, to
+which an input may broadcast; `shapes` the shape that each result has, over which a gradient is summed to that of its
+operand; `values` what C's scalars and host arrays are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from baracuda._functions.spec import Spec
+from baracuda._scalars import INT32_MAX, as_integer, as_integers, as_real
+from baracuda.descriptor import MAX_RANK
+from baracuda.dtypes import ElementKind
+from baracuda.elementwise.affine import AffineDescriptor
+from baracuda.elementwise.fill import FillDescriptor
+from baracuda.embedding import EmbeddingBagDescriptor
+from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.kinds import EmbeddingBagMode
+
+Shape = tuple[int, ...]
+
+
+@dataclasses.dataclass
+class Layout:
+    values: dict[str, Any]
+    extents: dict[str, Shape]
+    shapes: dict[str, Shape]
+    offset_axis: int | None = None  # of gated operands
+    channel_axis: int | None = None  # of weights
+
+
+def solve(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """`shapes` has those of the arrays that are there, by their Python names."""
+    layout = _LAYOUTS[spec.layout](spec, shapes, numbers)
+    for name, extents in layout.extents.items():
+        if len(extents) > MAX_RANK:
+            raise UnsupportedError(f"{spec.names[name]} has rank {len(extents)}; at most {MAX_RANK} is supported")
+    return layout
+
+
+def _pointwise(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    try:
+        shape = np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        named = ", ".join(f"{name} {extents}" for name, extents in shapes.items())
+        raise InvalidProblemError(f"shapes do not broadcast: {named}") from None
+    pointers = [param.name for param in spec.row.params if param.is_pointer]
+    own = {out.pointer: spec.names.get(out.pointer[1:], out.pointer[1:]) for out in spec.outputs}
+    results = {
+        pointer: shapes.get(name, shape) if len(own) > 1 or name in shapes else shape for pointer, name in own.items()
+    }
+    if spec.name.endswith("_backward") and len(own) == 1 and not spec.is_partial and spec.row.saves:
+        results = dict.fromkeys(own, shape)
+    return Layout(_whole(shape), dict.fromkeys(pointers, shape), results)
+
+
+def _whole(shape: Shape) -> dict[str, Any]:
+    return {"numel": math.prod(shape), "rank": len(shape), "shape": shape}
+
+
+def _named(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    row, values = spec.row, {}
+    for number in spec.numbers:
+        if any(param.name == number.number and param.role == "extent" for param in row.params):
+            values[number.number] = as_integer(number.name, numbers[number.name], 0, INT32_MAX)
+    words = {param.name: param.shape.split(", ") for param in row.params if param.is_pointer}
+    for argument in spec.arrays:
+        expected, have = words[argument.pointer], shapes[argument.name]
+        wanted = [int(word) if word.isdigit() else values.get(word) for word in expected]
+        if len(have) != len(wanted) or any(w is not None and w != h for w, h in zip(wanted, have)):
+            shown = ", ".join(
+                word if w is None else f"{word} = {w}" if not word.isdigit() else word
+                for word, w in zip(expected, wanted)
+            )
+            raise InvalidProblemError(f"{argument.name} has shape {have}, expected ({shown})")
+        values |= {word: extent for word, extent in zip(expected, have) if not word.isdigit()}
+    extents = {name: tuple([int(w) if w.isdigit() else values[w] for w in each]) for name, each in words.items()}
+    for name, value in values.items():
+        as_integer(name, value, 0, INT32_MAX)
+    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+
+
+def _gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    whole = shapes["x"]
+    axis = axis_of("axis", numbers["axis"], whole)
+    if whole[axis] % 2:
+        raise InvalidProblemError(f"x has shape {whole}, must be even along axis {axis}")
+    half = (*whole[:axis], whole[axis] // 2, *whole[axis + 1 :])
+    values = {"output_numel": math.prod(half), "rank": len(half), "output_shape": half, "split_dim": axis}
+    extents = {
+        param.name: whole if param.name in ("x", "dx") else half for param in spec.row.params if param.is_pointer
+    }
+    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs}, offset_axis=axis)
+
+
+def _prelu(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    shape, weight = shapes["x"], shapes["weight"]
+    single = math.prod(weight) == 1 and len(weight) < 2
+    axis = -1 if single else axis_of("axis", numbers["axis"], shape)
+    if not single and weight != (shape[axis],):
+        raise InvalidProblemError(f"weight has shape {weight}, expected one element or ({shape[axis]},)")
+    inner = shape[axis + 1 :] if axis >= 0 else ()
+    values = _whole(shape) | {
+        "channel_stride": max(1, math.prod(inner)), "channel_extent": max(1, math.prod(weight)),
+        "scalar_weight": int(single),
+    }  # fmt: skip
+    pointers = [param.name for param in spec.row.params if param.is_pointer]
+    extents = {name: weight if name in ("weight", "dweight") else shape for name in pointers}
+    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs}, channel_axis=axis)
+
+
+def _repeat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    given = numbers["repeats"]
+    times = as_integers("repeats", (given,) if isinstance(given, (int, np.integer)) else given, 1, INT32_MAX)
+    ((name, shape),) = shapes.items()
+    rank = max(len(times), len(shape))
+    times, shape = (1,) * (rank - len(times)) + times, (1,) * (rank - len(shape)) + shape
+    if name == "dy" and any(extent % t for extent, t in zip(shape, times)):
+        raise InvalidProblemError(f"dy has shape {shape}, must be a multiple of repeats {times}")
+    small = tuple(extent // t for extent, t in zip(shape, times)) if name == "dy" else shape
+    large = tuple(extent * t for extent, t in zip(small, times))
+    values = {
+        "rank": rank, "input_shape": small, "output_shape": large, "repeats": times,
+        "input_numel": math.prod(small), "output_numel": math.prod(large),
+    }  # fmt: skip
+    extents = {"x": small, "dx": small, "y": large, "dy": large}
+    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+
+
+_LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Layout]] = {
+    "pointwise": _pointwise, "named": _named, "gated": _gated, "prelu": _prelu, "repeat": _repeat,
+}  # fmt: skip
+
+
+def axis_of(name: str, axis: object, shape: Shape) -> int:
+    """An axis of `shape`; negative ones count from the last."""
+    rank = len(shape)
+    if not rank:
+        raise InvalidProblemError(f"{name} is {axis!r}, but there is no axis")
+    return as_integer(name, axis, -rank, rank - 1) % rank
+
+
+def parameters(
+    spec: Spec, numbers: Mapping[str, Any], element: ElementKind, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The numbers of the function itself, as C takes them."""
+    found: dict[str, Any] = {}
+    given = {number.number: (number.name, numbers[number.name]) for number in spec.numbers}
+    for param in spec.row.params:
+        if param.name not in given or param.name in values or param.role not in ("parameter", "mode"):
+            continue
+        name, value = given[param.name]
+        if param.name == "mode":
+            found["mode"] = int(_mode(name, value))
+        elif param.name == "padding_idx":
+            found["padding_idx"] = _padding(name, value, values["num_embeddings"])
+        elif param.dtype == "T.bits":
+            found[param.name] = FillDescriptor((), value, element=element).validated().stored_value
+        elif param.dtype == "T.compute":
+            found[param.name] = AffineDescriptor((), value, element=element).validated().scale
+        elif param.dtype == "i64":
+            integral = isinstance(value, float) and value.is_integer()
+            found[param.name] = as_integer(name, int(value) if integral else value)
+        else:
+            found[param.name] = as_real(name, value)
+    return found
+
+
+def _mode(name: str, value: object) -> EmbeddingBagMode:
+    members = {member.name.lower(): member for member in EmbeddingBagMode}
+    if isinstance(value, EmbeddingBagMode):
+        return value
+    if not isinstance(value, str) or value not in members:
+        raise InvalidProblemError(f"{name} is {value!r}, must be one of {', '.join(members)}")
+    return members[value]
+
+
+def _padding(name: str, value: object, embeddings: int) -> int:
+    """A negative one counts from the last embedding, as PyTorch has it."""
+    index = None if value is None else as_integer(name, value, -embeddings, embeddings - 1)
+    wrapped = index if index is None or index >= 0 else index + embeddings
+    return EmbeddingBagDescriptor(embeddings, 0, 0, 0, 0, wrapped, element=ElementKind.F32).padding

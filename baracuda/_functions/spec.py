@@ -1,0 +1,196 @@
+"""Which functions there are, and what they are called with. All of it follows from the rows of the op table.
+
+A function stands for the ops of one name and all dtypes. Its arguments are the operands that C reads, in its order,
+then the numbers that C takes and that do not follow from the shapes of the operands. RENAMED is the one list of what
+NumPy and PyTorch call otherwise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from baracuda._optable import Param, Row, rows
+
+REQUIRED = object()  # the default of an argument that has none
+_PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated)_")
+_SLOT = re.compile(r"\{[TUI]\}")
+_VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
+
+# What a function, and what each of its arguments, is called where that is not as in the table. A gradient has the names
+# of its forward function, a number in `DEFAULTS` the default that the row has not.
+RENAMED: dict[str, tuple[str, dict[str, str]]] = {
+    "mod": ("remainder", {}),  # NumPy and PyTorch give it the sign of the divisor
+    "remainder": ("fmod", {}),
+    "repeat": ("tile", {}),
+    "affine_grid_2d": ("affine_grid", {}),
+    "elu": ("elu", {"p0": "alpha"}),
+    "leaky_relu": ("leaky_relu", {"p0": "negative_slope"}),
+    "hardshrink": ("hardshrink", {"p0": "lambd"}),
+    "softshrink": ("softshrink", {"p0": "lambd"}),
+    "logit": ("logit", {"p0": "eps"}),
+    "hardtanh": ("hardtanh", {"p0": "min_val", "p1": "max_val"}),
+    "softplus": ("softplus", {"p0": "beta", "p1": "threshold"}),
+    "threshold": ("threshold", {"p0": "threshold", "p1": "value"}),
+    "selu": ("selu", {"p0": "alpha", "p1": "scale"}),
+    "powf": ("powf", {"p0": "exponent"}),
+    "powi": ("powi", {"p0": "n"}),
+    "lerp": ("lerp", {"p": "weight"}),
+    "addcmul": ("addcmul", {"scale": "value"}),
+    "addcdiv": ("addcdiv", {"scale": "value"}),
+    "affine": ("affine", {"a": "scale", "b": "offset"}),
+    "clamp": ("clamp", {"a": "x", "b": "min", "c": "max", "da": "dx", "db": "dmin", "dc": "dmax"}),
+    "alibi": ("alibi", {"da": "dscores", "dslope": "dslopes"}),
+    "segment_sum": ("segment_sum", {"input": "x", "d_output": "dy", "d_input": "dx"}),
+    "unsorted_segment_sum": ("unsorted_segment_sum", {"input": "x", "d_output": "dy", "d_input": "dx"}),
+    **{name: (name, {"split_dim": "axis"}) for name in ("glu", "reglu", "swiglu", "geglu")},
+}
+ORDER = {"embedding_bag": ("indices", "weight", "offsets")}
+DEFAULTS: dict[str, Any] = {"axis": -1, "mode": "mean", "padding_idx": None}
+
+
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """name is Python's, pointer or number C's; an operand of which the shape alone matters has neither."""
+
+    name: str
+    pointer: str = ""
+    number: str = ""
+    default: Any = REQUIRED
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Spec:
+    """One function. `patterns` are names of ops, "binary_add_{T}"; `row` is that of the first of them."""
+
+    name: str
+    patterns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    function: str  # choice of {F}
+    arrays: tuple[Argument, ...]
+    numbers: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    layout: str  # how shapes follow from one another: a name in layouts.LAYOUTS
+
+    @property
+    def row(self) -> Row:
+        return self.rows[0]
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether a caller may choose which outputs there are."""
+        return any(param.direction == "out?" for param in self.row.params)
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """C's names -> Python's."""
+        return {a.pointer or a.number: a.name for a in (*self.arrays, *self.numbers, *self.outputs)}
+
+
+@functools.cache
+def specs() -> dict[str, Spec]:
+    """All functions by name."""
+    found: dict[str, list[tuple[str, Row, str]]] = {}
+    for row in rows():
+        if row.pattern.endswith("_strided"):
+            continue
+        for function in row.functions or ("",):
+            pattern = row.pattern.replace("{F}", function)
+            found.setdefault(_stem(pattern), []).append((pattern, row, function))
+    made = [_spec(stem, found) for stem in found]
+    return {spec.name: spec for spec in sorted(made, key=lambda spec: spec.name)}
+
+
+def _stem(pattern: str) -> str:
+    """The op's name in the table without dtypes and variants: "unary_elu_param_backward_{T}" -> "elu_backward"."""
+    return _VARIANT.sub("", _PREFIX.sub("", _SLOT.sub("", pattern).rstrip("_").replace("__", "_")))
+
+
+def _spec(stem: str, found: Mapping[str, list[tuple[str, Row, str]]]) -> Spec:
+    variants = [v for v in found[stem] if "_param" in v[0]] or found[stem]  # in which parameters are f64
+    variants = [v for v in variants if "_inplace" not in v[0]]
+    row, function = variants[0][1:]
+    forward = stem.removesuffix("_backward")
+    name, renamed = RENAMED.get(forward, (forward, {}))
+    name += stem[len(forward) :]
+    layout = _layout(row)
+    arrays = [
+        _array(row, function, renamed, p) for p in row.params if p.direction == "in" and _is_read(row, function, p)
+    ]
+    outputs = [
+        Argument(renamed.get(p.name, p.name), p.name) for p in row.params if p.direction.startswith(("out", "inout"))
+    ]
+    arrays += _shaped_like(stem, forward, found, arrays, outputs, layout)
+    order = ("dy", "dout", *ORDER.get(name, _inputs(forward, found)))
+    arrays.sort(key=lambda argument: order.index(argument.name) if argument.name in order else len(order))
+    numbers = [_number(row, function, renamed, text) for text in _free_numbers(row, layout)]
+    return Spec(
+        name, tuple(dict.fromkeys(v[0] for v in variants)), tuple(dict.fromkeys(v[1] for v in variants)), function,
+        tuple(arrays), tuple(sorted(numbers, key=lambda n: n.default is not REQUIRED)), tuple(outputs), layout,
+    )  # fmt: skip
+
+
+def _layout(row: Row) -> str:
+    names = {param.name for param in row.params}
+    if "split_dim" in names:
+        return "gated"
+    if "scalar_weight" in names:
+        return "prelu"
+    if "input_shape" in names:
+        return "repeat"
+    return "pointwise" if "numel" in names else "named"
+
+
+def _is_read(row: Row, function: str, param: Param) -> bool:
+    """Whether some output needs the input. The first input is always there."""
+    reads = row.reads.get(function)
+    first = next(p.name for p in row.params if p.direction == "in")
+    return reads is None or param.name == first or any(param.name in inputs for inputs in reads.values())
+
+
+def _array(row: Row, function: str, renamed: Mapping[str, str], param: Param) -> Argument:
+    name = row.saves[function] if param.name == "saved" else renamed.get(param.name, param.name)
+    return Argument(name, param.name)
+
+
+def _shaped_like(
+    stem: str, forward: str, found: Mapping[str, list[tuple[str, Row, str]]], arrays: list[Argument],
+    outputs: list[Argument], layout: str,
+) -> list[Argument]:  # fmt: skip
+    """Operands that C does not read, and of which a result has the shape: a, of which da is the gradient."""
+    have = {argument.pointer for argument in arrays}
+    if not arrays:
+        return [Argument("x")]
+    if stem == forward or layout != "pointwise" or (len(outputs) < 2 and forward != "ldexp"):
+        return []
+    renamed = RENAMED.get(forward, ("", {}))[1]
+    missing = [out.pointer[1:] for out in outputs if out.pointer[1:] not in have]
+    return [Argument(renamed.get(name, name)) for name in missing]
+
+
+def _inputs(stem: str, found: Mapping[str, list[tuple[str, Row, str]]]) -> list[str]:
+    """Arguments of the forward function, in order."""
+    renamed = RENAMED.get(stem, ("", {}))[1]
+    params = found[stem][0][1].params if stem in found else ()
+    return [renamed.get(param.name, param.name) for param in params if param.direction == "in"]
+
+
+def _free_numbers(row: Row, layout: str) -> list[str]:
+    """C's numbers that follow from no operand, and the dtype of a cast."""
+    known = {"repeat": ("input_shape", "output_shape", "repeats"), "prelu": ("scalar_weight",)}.get(layout, ())
+    bound = {word for param in row.params if param.direction == "in" for word in param.shape.split(", ")}
+    free = [p for p in row.params if p.role in ("parameter", "mode", "axis") and p.name not in known]
+    extents = [p for p in row.params if layout == "named" and p.role == "extent" and p.name not in bound]
+    extra = {"repeat": ["repeats"], "prelu": ["axis"]}.get(layout, [])
+    return [*(["dtype"] if "U" in row.slots else []), *[p.name for p in extents], *extra, *[p.name for p in free]]
+
+
+def _number(row: Row, function: str, renamed: Mapping[str, str], number: str) -> Argument:
+    name = renamed.get(number, number)
+    default = row.defaults.get(function, {}).get(number, REQUIRED)
+    if number == "axis":
+        default = 1  # of the channels, after that of the batch
+    return Argument(name, number=number, default=DEFAULTS.get(name, default) if number != "axis" else default)

@@ -1,0 +1,141 @@
+"""One function for each op: `gelu(x)`, `add(a, b, out=c)`, `da, db = mul_backward(dy, a, b, needs=(True, False))`.
+
+Each takes arrays of NumPy, PyTorch, CuPy, JAX and others that speak DLPack, `__cuda_array_interface__` or the buffer
+protocol, TensorRefs, and Python numbers, which take the dtype of the arrays. They broadcast as in NumPy and have any
+strides. Results are of the kind of the first array, allocated by its framework on its device and, on CUDA, computed on
+its current stream.
+
+All of it is made from the op table, when a name is first asked for. functions.pyi has the signatures for type checkers;
+tools/gen_stub.py writes it.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Any
+
+import numpy as np
+
+from baracuda._functions.spec import REQUIRED, Spec, specs
+
+
+def __getattr__(name: str) -> Any:
+    spec = specs().get(name) if not name.startswith("_") else None
+    if spec is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = _made(spec)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(specs())
+
+
+def _made(spec: Spec) -> Any:
+    """A Python function with the signature of the spec: finds what was prepared for such arguments, or prepares it."""
+    from baracuda._functions.arrays import KEYS
+    from baracuda._functions.dispatch import Function, canonical, outer_key
+
+    function = Function(spec)
+    arrays = [argument.name for argument in spec.arrays]
+    parts = [f"None if {n.name} is default_{n.name} else canonical({n.name})" for n in spec.numbers]
+    parts += ["needs"] if spec.is_partial else []
+    numpys = ", ".join([*[f"{name}.dtype, {name}.shape, {name}.strides" for name in arrays], *parts])
+    others = ", ".join([*[f"keys[type({name})]({name})" for name in arrays], *parts])
+    given = ", ".join(arrays)
+    lines = [
+        f"def {spec.name}({signature(spec)}):",
+        "    key = None",
+        "    try:",  # which fails for a type that is new, and for a number that cannot be hashed
+        "        if out is None:",
+        f"            if {' is '.join([f'type({name})' for name in arrays])} is ndarray: key = ({numpys},)",
+        f"            else: key = ({others},)",
+        "            launch = launchers.get(key)",
+        f"            if launch is not None: arrays = ({given},)",
+        "        else:",
+        f"            key = ({others}, outer_key(out))",
+        "            launch = launchers.get(key)",
+        f"            if launch is not None: arrays = ({given}, out)",
+        "    except (KeyError, TypeError): launch = None",
+        "    if launch is not None: return launch(*arrays)",
+        f"    return call(key, ({given},), ({''.join(f'{n.name}, ' for n in spec.numbers)}), out"
+        f"{', needs' if spec.is_partial else ''})",
+    ]
+    scope: dict[str, Any] = {
+        "call": function.call, "launchers": function.launchers, "keys": KEYS, "outer_key": outer_key,
+        "canonical": canonical, "ndarray": np.ndarray, **{f"default_{n.name}": n.default for n in spec.numbers},
+    }  # fmt: skip
+    exec(compile("\n".join(lines), f"<baracuda.{spec.name}>", "exec"), scope)
+    made = scope[spec.name]
+    if made.__kwdefaults__:  # the very objects, which mean that a number was not given
+        made.__kwdefaults__.update({n.name: n.default for n in spec.numbers if n.default is not REQUIRED})
+    made.__doc__, made.__module__ = documentation(spec), "baracuda"
+    return made
+
+
+def signature(spec: Spec, annotated: bool = False) -> str:
+    """Parameters as they stand in a definition: arrays, numbers without a default, then the rest by keyword."""
+    note = (lambda kind: f": {kind}") if annotated else (lambda kind: "")
+    parts = [f"{argument.name}{note('Array')}" for argument in spec.arrays]
+    parts += [f"{a.name}{note(_annotation(spec, a.number))}" for a in spec.numbers if a.default is REQUIRED]
+    parts.append("*")
+    equals = " = " if annotated else "="
+    parts += [
+        f"{a.name}{note(_annotation(spec, a.number))}{equals}{a.default!r}"
+        for a in spec.numbers
+        if a.default is not REQUIRED
+    ]
+    if spec.is_partial:
+        parts.append(f"needs{note('Sequence[bool] | None')}{equals}None")
+    parts.append(f"out{note('Any')}{equals}None")
+    return ", ".join(parts)
+
+
+def _annotation(spec: Spec, number: str) -> str:
+    if number in ("dtype", "mode", "repeats"):
+        return {"dtype": "Any", "mode": "str | EmbeddingBagMode", "repeats": "int | Sequence[int]"}[number]
+    if number == "padding_idx":
+        return "int | None"
+    found = next((p for p in spec.row.params if p.name == number), None)
+    return "int" if found is None or found.dtype in ("i32", "i64") else "float"
+
+
+def summary(spec: Spec) -> str:
+    """What a function computes, in a line or so."""
+    formula = spec.row.functions.get(spec.function, "")
+    for number in spec.numbers:
+        formula = re.sub(rf"\b{number.number}\b", number.name, formula)
+    return formula or spec.row.doc.partition(". ")[0].rstrip(".") + "."
+
+
+def documentation(spec: Spec) -> str:
+    """The formula, arguments, dtypes, guarantee and errors, from the row."""
+    text = spec.row.doc.replace("{F}", spec.function)
+    more = text if spec.row.functions else text.partition(". ")[2]
+    paragraphs = [summary(spec), *["\n".join(textwrap.wrap(each, 96)) for each in (more, *_notes(spec)) if each]]
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def _notes(spec: Spec) -> list[str]:
+    row = spec.row
+    renamed = [f"{ours} is {theirs}" for theirs, ours in spec.names.items() if theirs and ours != theirs]
+    dtypes = " ".join(dict.fromkeys(d for r in spec.rows for d in r.slots["T"] if d not in ("s4", "u4")))
+    accumulates = f"{spec.names[row.accumulates]} is added to where it is given as out." if row.accumulates else ""
+    return [
+        f"In the formulas {', '.join(renamed)}." if renamed else "",
+        f"dtypes: {dtypes}. {_SHAPES[spec.layout]}",
+        "needs says which results are wanted, all by default; the others are None." if spec.is_partial else "",
+        f"out {'takes the result' if len(spec.outputs) == 1 else 'is a tuple of the results'}. {accumulates}".rstrip(),
+        "Deterministic: the same bits on every launch.",
+        "InvalidProblemError for arguments that do not fit together, UnsupportedError for a dtype that is not served.",
+    ]
+
+
+_SHAPES = {
+    "pointwise": "Arrays broadcast as in NumPy; a gradient has the shape of its operand.",
+    "named": "Shapes are those of the formula.",
+    "gated": "x has twice the extent of the result along axis; negative axes count from the last.",
+    "prelu": "weight has one element, or one for each channel along axis.",
+    "repeat": "repeats has a number for each axis, as numpy.tile has it.",
+}

@@ -1,0 +1,87 @@
+"""What a plan may be asked for, what it promises, and what it says about the kernel that it chose."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+from baracuda._scalars import as_integer
+from baracuda.dtypes import ElementKind
+from baracuda.errors import InvalidProblemError
+from baracuda.kinds import ArchSku, BackendKind, EpilogueKind, LayoutSku, MathPrecision, OpCategory
+
+SIZE_MAX = 2**64 - 1
+_FORMS = {  # of arithmetic, and the dtype in which results accumulate, where it is not f32
+    ElementKind.F64: (MathPrecision.F64, ElementKind.F64),
+    ElementKind.S8: (MathPrecision.INT8, ElementKind.S8),
+    ElementKind.U8: (MathPrecision.INT8, ElementKind.U8),
+    ElementKind.S4: (MathPrecision.INT4, ElementKind.S4),
+    ElementKind.U4: (MathPrecision.INT4, ElementKind.U4),
+    ElementKind.BOOL: (MathPrecision.BINARY, ElementKind.BOOL),
+    ElementKind.FP8_E4M3: (MathPrecision.FP8_E4M3, ElementKind.FP8_E4M3),
+    ElementKind.FP8_E5M2: (MathPrecision.FP8_E5M2, ElementKind.FP8_E5M2),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanPreference:
+    """What to favour when several kernels do the same.
+
+    max_workspace_bytes  a plan never asks for more
+    allow_sm90a          read by GEMM plans only
+    prefer_backend       read by GEMM and attention plans only
+    deterministic        bit-identical results on every run, or UnsupportedError from `select`
+    """
+
+    max_workspace_bytes: int = sys.maxsize
+    allow_sm90a: bool = True
+    prefer_backend: BackendKind | None = None
+    deterministic: bool = False
+
+    def validate(self) -> None:
+        as_integer("preference.max_workspace_bytes", self.max_workspace_bytes, 0, SIZE_MAX)
+        for name in ("allow_sm90a", "deterministic"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidProblemError(f"preference.{name} is {getattr(self, name)!r}, must be a bool")
+        if self.prefer_backend is not None and not isinstance(self.prefer_backend, BackendKind):
+            raise InvalidProblemError(f"preference.prefer_backend is {self.prefer_backend!r}, must be a BackendKind")
+
+
+@dataclasses.dataclass(frozen=True)
+class PrecisionGuarantee:
+    """What the chosen kernel does, on the library that it was chosen from."""
+
+    math_precision: MathPrecision
+    accumulator: ElementKind
+    bit_stable_on_same_hardware: bool
+    deterministic: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelSku:
+    """Identity of the chosen kernel.
+
+    op           the kind within the category
+    aux_element  dtype of the result of a cast; i32 for an op with indices, of whichever width
+    arch         the machine code that runs: of the CPU library the instructions in use, of the CUDA library what it
+                 holds for the current device; None where no device answers
+    """
+
+    category: OpCategory
+    op: int
+    element: ElementKind
+    aux_element: ElementKind | None
+    layout: LayoutSku | None
+    epilogue: EpilogueKind | None
+    arch: ArchSku | None
+    backend: BackendKind
+    precision_guarantee: PrecisionGuarantee
+
+
+def arithmetic_of(element: ElementKind) -> tuple[MathPrecision, ElementKind]:
+    """How pointwise kernels compute with an element, and what they accumulate in: 16-bit floats in f32."""
+    if element in _FORMS:
+        return _FORMS[element]
+    if element.integer_range:
+        return MathPrecision.INTEGER, element
+    return MathPrecision.F32, ElementKind.F32

@@ -1,0 +1,16 @@
+// Attention functors whose GPU kernels depart from the usual vectors and registers (core/pointwise/tuning.h), as measured on
+// an H200.
+#pragma once
+
+#include "core/pointwise/tuning.h"
+
+namespace bk {
+
+template <class T, class Index>
+struct AlibiFunctor;
+
+// Two vectors in place of one (f64, and functors of the position). Of f32 32 registers spill 16 bytes, 40 half as many.
+template <class T, class Index>
+constexpr Tuning kTuning<AlibiFunctor<T, Index>> = {2, 40};
+
+}  // namespace bk

@@ -1,0 +1,613 @@
+"""Functions on arrays against NumPy in float64: every one of them, on whatever shapes, strides and kinds of arrays."""
+
+import ast
+import concurrent.futures
+import copy
+import inspect
+import itertools
+import math
+import pathlib
+import pickle
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import baracuda as bk
+from baracuda import functions
+from baracuda._functions.spec import REQUIRED, specs
+from baracuda._optable import rows
+from formulas import BINARY, DOMAIN, INTEGER_BINARY, INTEGER_UNARY, PARAM, TERNARY, UNARY, slope
+from naming import Tries
+from placement import odd, wrapped
+
+TOLERANCE = {np.dtype("f4"): 3e-6, np.dtype("f8"): 1e-12, np.dtype("f2"): 4e-3}
+# Shapes of one, two and three operands: equal, broadcast, of other ranks, of rank 0, without elements.
+SHAPES = {
+    1: [((3, 4),), ((2, 3, 2),), ((5,),), ((),), ((0, 3),)],
+    2: [
+        ((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 1), (4,)), ((2, 3, 4), (3, 1)), ((), (3, 4)), ((), ()),
+        ((0, 4), (4,)), ((1, 0), (3, 1)),
+    ],
+    3: [((3, 4), (3, 4), (3, 4)), ((3, 4), (4,), ()), ((3, 1), (2, 1, 4), (1,)), ((0,), (), (1, 1))],
+}  # fmt: skip
+
+
+def summed(gradient, shape):
+    """The gradient of an operand that was broadcast from `shape`."""
+    axes = tuple(range(gradient.ndim - len(shape)))
+    gradient = gradient.sum(axes)
+    axes = tuple(d for d, extent in enumerate(shape) if extent == 1 and gradient.shape[d] != 1)
+    return gradient.sum(axes, keepdims=True)
+
+
+# --- forward functions: formula, domains of the operands, numbers -----------------------------------------------------
+
+PAIR = {name: f for name, f in BINARY.items() if name not in ("mod", "remainder")}
+PAIR |= {"remainder": BINARY["mod"], "fmod": BINARY["remainder"]}
+SMOOTH = {  # name -> (formula of operands and numbers, domain of each operand, values of the numbers)
+    **{name: (f, [DOMAIN.get(name, (-2, 2))], ()) for name, f in UNARY.items() if name not in PARAM},
+    **{
+        name: (f, [DOMAIN.get(name, (0.5, 2) if name in ("powf", "powi") else (-2, 2))], numbers)
+        for name, (f, numbers) in PARAM.items()
+    },
+    **{name: (f, [(0.5, 2) if name == "pow" else (-2, 2), (0.25, 2)], ()) for name, f in PAIR.items()},
+    "clamp": (lambda x, low, high: TERNARY["clamp"](x, low, high, 1), [(0.5, 2)] * 3, ()),
+    "fma": (lambda a, b, c: a * b + c, [(0.5, 2)] * 3, ()),
+    "addcmul": (TERNARY["addcmul"], [(0.5, 2)] * 3, (0.5,)),
+    "addcdiv": (TERNARY["addcdiv"], [(0.5, 2)] * 3, (0.5,)),
+    "lerp": (lambda a, b, p: a + p * (b - a), [(-2, 2)] * 2, (0.25,)),
+    "affine": (lambda x, s, o: s * x + o, [(-2, 2)], (1.5, -0.25)),
+}
+
+
+def drawn(rng, domains, shapes, dtype):
+    """Operands of different steps: no two are equal, none is on a kink."""
+    return [odd(rng, shape, *domain, 32 >> k).astype(dtype) for k, (domain, shape) in enumerate(zip(domains, shapes))]
+
+
+LAYOUTS = {
+    "dense": lambda a: a,
+    "columns": lambda a: a.T.copy().T,
+    "backwards": lambda a: np.flip(np.flip(a).copy()) if a.ndim else a,
+    "gaps": lambda a: np.repeat(a[..., None], 2, -1)[..., 0] if a.ndim else a,
+    "broadcast": lambda a: np.broadcast_to(a[:1], a.shape) if a.ndim and a.shape[0] else a,
+}
+
+
+def arguments(name, numbers):
+    """The numbers of a call by name, those without a default first."""
+    return dict(zip([n.name for n in specs()[name].numbers], numbers))
+
+
+def close(got, expected, factor=1):
+    bound = TOLERANCE[got.dtype] * factor
+    assert got.shape == np.shape(expected)
+    np.testing.assert_allclose(got.astype(np.float64), expected, rtol=bound, atol=bound)
+
+
+def test_every_function_has_a_reference():
+    known = set(SMOOTH) | {f"{name}_backward" for name in SMOOTH} | set(OTHERS) | set(INTEGER_ONLY)
+    assert set(specs()) - known == set()
+    assert {name for name in specs() if name.endswith("_backward")} >= {
+        f"{n}_backward" for n in UNARY if n not in PARAM
+    }
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_forward(rng, name):
+    """Twice each, since the second call only fills in addresses."""
+    f, domains, numbers = SMOOTH[name]
+    call, named = getattr(bk, name), arguments(name, numbers)
+    for dtype, shapes, layout in itertools.product((np.float32, np.float64), SHAPES[len(domains)], LAYOUTS):
+        for _ in range(2):
+            arrays = [LAYOUTS[layout](array) for array in drawn(rng, domains, shapes, dtype)]
+            got = call(*arrays, **named)
+            assert type(got) is np.ndarray
+            assert got.dtype == dtype
+            with np.errstate(all="ignore"):
+                close(got, f(*[a.astype(np.float64) for a in arrays], *numbers))
+            out = LAYOUTS[layout](np.ones_like(got)) if layout != "broadcast" else np.ones_like(got)
+            assert call(*arrays, **named, out=out) is out
+            np.testing.assert_array_equal(out, got)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in specs() if name.removesuffix("_backward") in SMOOTH and name not in SMOOTH]
+)
+def test_backward(rng, name):
+    """The derivative by differences, summed where an operand was broadcast; every choice of results."""
+    forward, spec = name.removesuffix("_backward"), specs()[name]
+    f, domains, numbers = SMOOTH[forward]
+    inputs = [argument.name for argument in specs()[forward].arrays]
+    named = arguments(forward, numbers)
+    loose = 1e5 if forward in ("erfinv", "digamma", "lgamma") else 1e4
+    for shapes, layout in itertools.product(SHAPES[len(domains)], ("dense", "columns", "gaps")):
+        operands = drawn(rng, domains, shapes, np.float64)
+        with np.errstate(all="ignore"):
+            y = np.asarray(f(*operands, *numbers))
+            dy = odd(rng, y.shape, -2, 2).astype(np.float64)
+            whole = [dy * slope(f, *operands, *numbers, at=k) for k in range(len(operands))]
+        values = dict(zip(inputs, map(LAYOUTS[layout], operands))) | {"dy": LAYOUTS[layout](dy), "y": y}
+        expected = [summed(np.broadcast_to(g, y.shape), shape) for g, shape in zip(whole, shapes)]
+        given = [values[argument.name] for argument in spec.arrays]
+        got = getattr(bk, name)(*given, **named)
+        results = got if isinstance(got, tuple) else (got,)
+        assert len(results) == len(spec.outputs)
+        for result, wanted in zip(results, expected):
+            close(result, wanted, loose)
+        for k in range(len(results)) if spec.is_partial else ():
+            needs = tuple(j == k for j in range(len(results)))
+            alone = getattr(bk, name)(*given, **named, needs=needs)
+            np.testing.assert_allclose(alone[k], results[k], 1e-14, 1e-14)  # another kernel may sum in another order
+            assert [each is None for each in alone] == [j != k for j in range(len(results))]
+            outs = [np.ones_like(result) if j == k else None for j, result in enumerate(results)]
+            assert getattr(bk, name)(*given, **named, out=tuple(outs))[k] is outs[k]
+            np.testing.assert_array_equal(outs[k], alone[k])
+
+
+# --- integers, bools, comparisons -------------------------------------------------------------------------------------
+
+INTEGER_ONLY = {"bitwise_not", "popcount", "clz", "ctz"} | {n for n in INTEGER_BINARY if n.startswith("bitwise")}
+INTEGER = {**INTEGER_UNARY, **{n: f for n, f in INTEGER_BINARY.items() if n not in ("mod", "remainder")}}
+INTEGER |= {"remainder": INTEGER_BINARY["mod"], "fmod": INTEGER_BINARY["remainder"]}
+
+
+@pytest.mark.parametrize("name", INTEGER)
+@pytest.mark.parametrize("dtype", [bk.i8, bk.u8, bk.i32, bk.u64], ids=str)
+def test_integers(rng, name, dtype):
+    low, high = dtype.integer_range
+    count = len(specs()[name].arrays)
+    for shapes in SHAPES[count]:
+        arrays = [rng.integers(max(low, -9), min(high, 9), shape).astype(dtype.numpy_dtype) for shape in shapes]
+        f = np.vectorize(lambda *values: INTEGER[name](*map(int, values), dtype), otypes=[object])
+        got = getattr(bk, name)(*arrays)
+        assert got.dtype == dtype.numpy_dtype
+        shape = np.broadcast_shapes(*shapes)
+        expected = f(*arrays) if math.prod(shape) else np.zeros(shape, object)
+        np.testing.assert_array_equal(got, wrapped(np.asarray(expected, object), dtype).reshape(shape))
+
+
+def compared(f):
+    def check(rng, call):
+        for dtype in (np.float32, np.int64, bool):
+            for shapes in SHAPES[2]:
+                a, b = (rng.integers(0, 2, shape).astype(dtype) for shape in shapes)
+                got = call(a, b)
+                assert got.dtype == bool
+                np.testing.assert_array_equal(got, f(a, b))
+        assert call(np.float32([1, np.nan]), 1.0).tolist() == f(np.float32([1, np.nan]), 1.0).tolist()
+
+    return check
+
+
+def logical(f, count):
+    def check(rng, call):
+        for shapes in SHAPES[count]:
+            arrays = [rng.integers(0, 2, shape).astype(bool) for shape in shapes]
+            np.testing.assert_array_equal(call(*arrays), f(*arrays))
+
+    return check
+
+
+# --- functions with shapes of their own -------------------------------------------------------------------------------
+
+
+def gate(name, a, b):
+    return a * {"glu": UNARY["sigmoid"], "reglu": UNARY["relu"], "swiglu": UNARY["silu"], "geglu": UNARY["gelu"]}[name](
+        b
+    )
+
+
+def gated(name):
+    def check(rng, call):
+        for shape, axis in (((3, 4), -1), ((4, 3, 2), 0), ((2, 6), 1), ((2, 0), -1)):
+            x = odd(rng, shape, -2, 2)
+            for layout in ("dense", "columns"):
+                got = call(LAYOUTS[layout](x.astype(np.float32)), axis=axis)
+                close(got, gate(name, *np.split(x, 2, axis)))
+
+    return check
+
+
+def gated_backward(name):
+    def check(rng, call):
+        x, dy = odd(rng, (4, 6), -2, 2), odd(rng, (4, 3), -2, 2)
+        a, b = np.split(x, 2, 1)
+        f = lambda a, b: gate(name, a, b)  # noqa: E731
+        expected = np.concatenate([dy * slope(f, a, b, at=k) for k in (0, 1)], 1)
+        close(call(dy, LAYOUTS["columns"](x)), expected, 1e4)
+
+    return check
+
+
+def nextafter(rng, call):
+    a, b = (rng.standard_normal((3, 4)).astype(np.float32) for _ in range(2))
+    np.testing.assert_array_equal(call(a, b[0]), np.nextafter(a, b[0]))
+
+
+def ldexp(rng, call):
+    a, b = odd(rng, (3, 4), -2, 2).astype(np.float32), rng.integers(-5, 5, (3, 1)).astype(np.int32)
+    np.testing.assert_array_equal(call(a, b), np.ldexp(a, b))
+    np.testing.assert_array_equal(call(a, 3), a * 8)
+
+
+def ldexp_backward(rng, call):
+    a, b, dy = odd(rng, (4,), -2, 2), rng.integers(-5, 5, (3, 1)).astype(np.int32), odd(rng, (3, 4), -2, 2)
+    np.testing.assert_array_equal(call(dy, a, b), (dy * 2.0**b).sum(0))
+
+
+def where(rng, call):
+    for dtype, condition in itertools.product(
+        (np.float32, np.int16, np.float64, bool), (bool, np.uint8, np.uint32, np.int64)
+    ):
+        c, a, b = (
+            rng.integers(0, 2, (3, 1)).astype(condition),
+            *(rng.integers(0, 2, s).astype(dtype) for s in ((4,), ())),
+        )
+        np.testing.assert_array_equal(call(c, a, b), np.where(c, a, b))
+    assert call(np.array([True, False]), 1.5, 2.0).tolist() == [1.5, 2]
+
+
+def where_backward(rng, call):
+    c, dy = rng.integers(0, 2, (3, 1)).astype(bool), odd(rng, (3, 4), -2, 2)
+    da, db = call(dy, c, np.zeros(4), np.zeros(()))
+    close(da, np.where(c, dy, 0).sum(0))
+    close(db, np.where(c, 0, dy).sum())
+
+
+def cast(rng, call):
+    x = odd(rng, (3, 4), -2, 2).astype(np.float32)
+    for dtype in (np.float64, np.float16, np.int32, np.uint8, bool, bk.bf16, "e4m3fn", np.dtype("i2")):
+        got = call(LAYOUTS["columns"](np.abs(x)), dtype)
+        assert bk.tensor(got).dtype is bk.ElementKind(bk.dtypes.as_element(dtype))
+        if got.dtype.kind in "iub":
+            np.testing.assert_array_equal(got, np.abs(x).astype(got.dtype))
+
+
+def fill(rng, call):
+    for dtype, value in ((np.float32, 1.5), (np.int8, -3), (bool, True), (np.float16, 1e9), (ml_dtypes.bfloat16, 2)):
+        like = np.zeros((2, 3), dtype)
+        with np.errstate(over="ignore"):
+            np.testing.assert_array_equal(call(like, value), np.full((2, 3), value, dtype))
+
+
+def prelu(rng, call):
+    x = odd(rng, (2, 3, 4), -2, 2)
+    for weight, axis in (
+        (np.array([0.5]), 1),
+        (np.array(0.25), 1),
+        (np.array([0.5, -1, 2]), 1),
+        (np.arange(4.0), -1),
+        (np.arange(2.0), 0),
+    ):
+        spread = weight.reshape([-1 if d == axis % 3 else 1 for d in range(3)])
+        for layout in ("dense", "columns", "gaps"):
+            close(call(LAYOUTS[layout](x), weight, axis=axis), np.where(x > 0, x, spread * x))
+    close(call(x[0], np.float64([0.5])), np.where(x[0] > 0, x[0], 0.5 * x[0]))
+
+
+def prelu_backward(rng, call):
+    x, dy, w = odd(rng, (2, 3, 4), -2, 2), odd(rng, (2, 3, 4), -2, 2), np.array([0.5, -1, 2])
+    dx, dw = call(dy, x, w)
+    close(dx, np.where(x > 0, dy, w[:, None] * dy))
+    close(dw, np.where(x > 0, 0, x * dy).sum((0, 2)), 10)
+    close(call(dy, x, w[:1], needs=(False, True))[1], np.where(x > 0, 0, x * dy).sum()[None], 10)
+
+
+DISTANCE = np.arange(5)[None, :] - np.arange(4)[:, None]
+
+
+def alibi(rng, call):
+    scores, slopes = odd(rng, (2, 3, 4, 5), -2, 2), np.array([1, 0.5, 0.25])
+    for layout in ("dense", "columns"):  # C wants contiguous scores; a copy is made of others
+        close(call(LAYOUTS[layout](scores), slopes), scores + slopes[:, None, None] * DISTANCE)
+
+
+def alibi_backward(rng, call):
+    dy = odd(rng, (2, 3, 4, 5), -2, 2)
+    dscores, dslopes = call(dy)
+    close(dscores, dy)
+    close(dslopes, (dy * DISTANCE).sum((0, 2, 3)), 10)
+    assert call(dy, needs=(True, False))[1] is None
+
+
+BAGS = {"sum": lambda rows: rows.sum(0), "mean": lambda rows: rows.sum(0) / max(len(rows), 1)}
+OFFSETS, ENDS = np.array([0, 2, 6], np.int32), (2, 6, 7)
+
+
+def embedding_bag(rng, call):
+    weight = odd(rng, (10, 4), -2, 2)
+    for index, mode, padding in itertools.product((np.int32, np.int64), BAGS, (None, 5, -5)):
+        indices = np.array([1, 9, 2, 2, 5, 1, 0], index)
+        kept = [[k for k in indices[a:b] if padding is None or k != 5] for a, b in zip(OFFSETS, ENDS)]
+        expected = np.stack([BAGS[mode](weight[each]) for each in kept])
+        close(call(indices, weight, OFFSETS, mode=mode, padding_idx=padding), expected, 10)
+    close(
+        call(indices, LAYOUTS["columns"](weight), OFFSETS),
+        np.stack([weight[indices[a:b]].mean(0) for a, b in zip(OFFSETS, ENDS)]),
+        10,
+    )
+
+
+def embedding_bag_backward(rng, call):
+    """A new result is the gradient alone; out is added to."""
+    dout, indices = odd(rng, (3, 4), -2, 2), np.array([1, 9, 2, 2, 5, 1, 0])
+    expected = np.zeros((10, 4))
+    for bag, (a, b) in enumerate(zip(OFFSETS, ENDS)):
+        np.add.at(expected, indices[a:b], dout[bag])
+    out = np.ones((10, 4))
+    for _ in range(2):
+        close(call(dout, indices, OFFSETS, 10, mode="sum"), expected, 10)
+    call(dout, indices, OFFSETS, 10, mode="sum", out=out)
+    close(out, expected + 1, 10)
+
+
+def segment_sum(order):
+    def check(rng, call):
+        x = odd(rng, (6, 5), -2, 2)
+        for index in (np.int32, np.int64):
+            ids = np.array([0, 0, 2, 2, 2, 7], index)[::order].copy()
+            expected = np.zeros((4, 5))
+            np.add.at(expected, ids[ids < 4], x[ids < 4])
+            for layout in ("dense", "columns", "gaps"):
+                close(call(LAYOUTS[layout](x), ids, 4), expected, 10)
+
+    return check
+
+
+def segment_sum_backward(rng, call):
+    dy, ids = odd(rng, (4, 5), -2, 2), np.array([0, 3, 2, 7], np.int32)
+    close(call(dy, ids), np.where((ids < 4)[:, None], dy[ids % 4], 0))
+
+
+def tile(rng, call):
+    x = odd(rng, (2, 3), -2, 2)
+    for repeats in (2, (2,), (2, 3), (4, 1, 2), [1, 1]):
+        for layout in ("dense", "columns", "backwards"):
+            np.testing.assert_array_equal(call(LAYOUTS[layout](x), repeats), np.tile(x, repeats))
+
+
+def tile_backward(rng, call):
+    dy = odd(rng, (4, 9), -2, 2)
+    close(call(LAYOUTS["columns"](dy), (2, 3)), dy.reshape(2, 2, 3, 3).sum((0, 2)), 10)
+
+
+def affine_grid(rng, call):
+    theta = odd(rng, (2, 2, 3), -2, 2)
+    x, y = (2 * np.arange(4) + 1) / 4 - 1, (2 * np.arange(3) + 1) / 3 - 1
+    base = np.stack(np.broadcast_arrays(x[None, :], y[:, None], 1.0), -1)
+    close(call(theta, 3, 4), np.einsum("hwk,nck->nhwc", base, theta), 10)
+
+
+OTHERS = {
+    "eq": compared(np.equal), "ne": compared(np.not_equal), "gt": compared(np.greater),
+    "ge": compared(np.greater_equal),
+    "lt": compared(np.less), "le": compared(np.less_equal), "logical_and": logical(np.logical_and, 2),
+    "logical_or": logical(np.logical_or, 2), "logical_xor": logical(np.logical_xor, 2),
+    "logical_not": logical(np.logical_not, 1), "nextafter": nextafter, "ldexp": ldexp, "ldexp_backward": ldexp_backward,
+    "where": where, "where_backward": where_backward, "cast": cast, "fill": fill, "prelu": prelu,
+    "prelu_backward": prelu_backward, "alibi": alibi, "alibi_backward": alibi_backward, "embedding_bag": embedding_bag,
+    "embedding_bag_backward": embedding_bag_backward, "segment_sum": segment_sum(1),
+    "unsorted_segment_sum": segment_sum(-1), "segment_sum_backward": segment_sum_backward,
+    "unsorted_segment_sum_backward": segment_sum_backward, "tile": tile, "tile_backward": tile_backward,
+    "affine_grid": affine_grid,
+    **{name: gated(name) for name in ("glu", "reglu", "swiglu", "geglu")},
+    **{f"{name}_backward": gated_backward(name) for name in ("glu", "reglu", "swiglu", "geglu")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_others(rng, name):
+    OTHERS[name](rng, getattr(bk, name))
+
+
+# --- what functions look like -----------------------------------------------------------------------------------------
+
+
+def test_every_row_has_a_function():
+    """But rows of which another takes the same parameters as f64, and those that work in place."""
+    used = {row.name for spec in specs().values() for row in spec.rows}
+    patterns = {pattern for spec in specs().values() for pattern in spec.patterns}
+    for row in rows():
+        name = row.pattern.removesuffix("_strided")
+        functions = [name.replace("{F}", function) for function in row.functions or ("",)]
+        twins = [p.replace("_{T}", "_param_{T}").replace("_backward_param", "_param_backward") for p in functions]
+        missing = [p for p, twin in zip(functions, twins) if not {p, twin} & patterns and "_inplace" not in p]
+        assert not missing, f"no function stands for {missing} of the row [{row.name}]"
+    assert used
+
+
+@pytest.mark.parametrize("name", specs())
+def test_signature_and_help(name):
+    function, spec = getattr(bk, name), specs()[name]
+    parameters = inspect.signature(function).parameters
+    required = [a.name for a in spec.arrays] + [n.name for n in spec.numbers if n.default is REQUIRED]
+    assert [p for p in parameters if parameters[p].default is inspect.Parameter.empty] == required
+    keywords = [p for p in parameters if parameters[p].kind is inspect.Parameter.KEYWORD_ONLY]
+    assert keywords[-1] == "out"
+    assert ("needs" in keywords) == spec.is_partial
+    for text in ("dtypes: ", "InvalidProblemError", "Deterministic"):
+        assert text in function.__doc__
+    assert function.__name__ == name
+    assert getattr(bk, name) is function
+    assert name in dir(bk)
+
+
+def test_names_that_are_none():
+    for name in ("frobnicate", "_call", "specs", "functions_"):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+            getattr(bk, name)
+
+
+def test_names_and_order_are_those_of_numpy_and_pytorch():
+    a, b = np.float64([-7, 7, -7.5]), np.float64([2, -2, 2])
+    np.testing.assert_array_equal(bk.remainder(a, b), np.remainder(a, b))
+    np.testing.assert_array_equal(bk.fmod(a, b), np.fmod(a, b))
+    np.testing.assert_array_equal(bk.clamp(a, min=-1, max=1.0), np.clip(a, -1, 1))
+    assert str(inspect.signature(bk.leaky_relu)) == "(x, *, negative_slope=0.01, out=None)"
+    assert str(inspect.signature(bk.mul_backward)) == "(dy, a, b, *, needs=None, out=None)"
+    assert str(inspect.signature(bk.lerp)) == "(a, b, weight, *, out=None)"
+
+
+# --- Python numbers ---------------------------------------------------------------------------------------------------
+
+
+def test_python_numbers_take_the_dtype_of_the_arrays():
+    a = np.float16([1, 2])
+    assert bk.add(a, 1).dtype == bk.add(1.0, a).dtype == np.float16
+    assert bk.add(np.int8([1]), 2).tolist() == [3]
+    assert bk.add(np.int8([1]), True).tolist() == [2]
+    assert bk.add(1, 2).tolist() == 3
+    assert bk.add(1, 2.5).dtype == np.float64
+    for value in (2.0, -0.0, 0.0, math.inf):
+        assert math.copysign(1, bk.mul(np.float32([1]), value)[0]) == math.copysign(1, value)
+    with pytest.raises(bk.InvalidProblemError, match="add: b is 300, must be <= 127"):
+        bk.add(np.int8([1]), 300)
+    bk.add(np.int8([1]), 3)
+    with pytest.raises(bk.InvalidProblemError, match="b is 300, must be <= 127"):
+        bk.add(np.int8([1]), 300)
+    with pytest.raises(bk.InvalidProblemError, match=r"b is 1\.5, must be an integer"):
+        bk.add(np.int8([1]), 1.5)
+    with pytest.raises(bk.InvalidProblemError, match="b is 1, must be a bool"):
+        bk.logical_and(np.array([True]), 1)
+
+
+def test_numbers_that_compare_equal_are_told_apart():
+    x = np.float32([-1])
+    assert math.copysign(1, bk.leaky_relu(x, negative_slope=0.0)[0]) == -1
+    assert math.copysign(1, bk.leaky_relu(x, negative_slope=-0.0)[0]) == 1
+    assert math.isnan(bk.leaky_relu(x, negative_slope=math.nan)[0])
+    assert math.isnan(bk.leaky_relu(x, negative_slope=math.nan)[0])
+    assert bk.leaky_relu(x)[0] == np.float32(-0.01)
+    with pytest.raises(bk.InvalidProblemError, match="negative_slope is '1', must be a real number"):
+        bk.leaky_relu(x, negative_slope="1")
+    with pytest.raises(bk.InvalidProblemError, match=r"negative_slope is \[1\]"):
+        bk.leaky_relu(x, negative_slope=[1])
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+F32 = np.ones((3, 4), np.float32)
+READ_ONLY = F32.copy()
+READ_ONLY.flags.writeable = False
+INVALID, UNSUPPORTED = bk.InvalidProblemError, bk.UnsupportedError
+ERRORS = [
+    (lambda: bk.add(F32, F32.astype(np.float64)), INVALID, "add: b has dtype f64, expected f32"),
+    (lambda: bk.gelu(np.ones(3, np.int32)), UNSUPPORTED, "gelu: x has dtype i32, must be one of f16, bf16, f32, f64"),
+    (lambda: bk.gelu(np.ones(3, np.complex64)), UNSUPPORTED, "gelu: x has dtype c32"),
+    (lambda: bk.gelu(np.ones(3, ">f4")), UNSUPPORTED, "gelu: x: dtype is '>f4'"),
+    (lambda: bk.add(F32, np.ones(3, np.float32)), INVALID, r"add: shapes do not broadcast: a \(3, 4\), b \(3,\)"),
+    (lambda: bk.gelu(F32, out=np.ones(3, np.float32)), INVALID, r"gelu: out has shape \(3,\), expected"),
+    (lambda: bk.gelu(F32, out=np.ones((3, 4))), INVALID, "gelu: out has dtype f64, expected f32"),
+    (lambda: bk.gelu(F32, out=READ_ONLY), INVALID, "gelu: out is read-only"),
+    (lambda: bk.gelu(F32[:, :3], out=F32[:, 1:]), INVALID, "gelu: out overlaps x"),
+    (lambda: bk.gelu("x"), INVALID, "gelu: x is of type str"),
+    (lambda: bk.gelu([1.0, 2.0]), INVALID, "gelu: x is of type list"),
+    (lambda: bk.gelu(None), INVALID, "gelu: x is None"),
+    (lambda: bk.add(F32, None), INVALID, "add: b is None"),
+    (lambda: bk.mul_backward(F32, F32, None), INVALID, "mul_backward: b is None"),
+    (lambda: bk.mul_backward(F32, F32, F32, needs=(False, False)), INVALID, "no result is wanted"),
+    (lambda: bk.mul_backward(F32, F32, F32, needs=(True,)), INVALID, r"needs is \(True,\), must be 2 bools"),
+    (lambda: bk.mul_backward(F32, F32, F32, out=F32), INVALID, r"(?s)out is .*, must be a tuple of \(da, db\)"),
+    (lambda: bk.gelu(np.ones((1,) * 9, np.float32)), UNSUPPORTED, "gelu: x has rank 9; at most 8"),
+    (lambda: bk.glu(np.ones((2, 3), np.float32)), INVALID, "glu: x has shape .*, must be even along axis 1"),
+    (lambda: bk.glu(F32, axis=2), INVALID, "glu: axis is 2, must be <= 1"),
+    (lambda: bk.glu(np.float32(1)), INVALID, "glu: axis is -1, but there is no axis"),
+    (lambda: bk.prelu(F32, np.ones(3, np.float32)), INVALID, r"weight has shape \(3,\)"),
+    (lambda: bk.cast(F32, "f33"), UNSUPPORTED, "cast: dtype is 'f33'"),
+    (lambda: bk.cast(F32, bk.s4), UNSUPPORTED, "cast: 4-bit types"),
+    (lambda: bk.cast(F32, bk.c64), UNSUPPORTED, "cast: dtype is c64, must be one of"),
+    (
+        lambda: bk.segment_sum(F32, np.zeros(2, np.int32), 4),
+        INVALID,
+        r"segment_ids has shape \(2,\), expected \(n = 3\)",
+    ),
+    (
+        lambda: bk.segment_sum(F32, np.zeros(3, np.float32), 4),
+        INVALID,
+        "segment_ids has dtype f32, expected i32 or i64",
+    ),
+    (lambda: bk.segment_sum(F32, np.zeros(3, np.int32), -1), INVALID, "num_segments is -1"),
+    (
+        lambda: bk.embedding_bag(np.zeros(2, np.int32), F32, OFFSETS, mode="max"),
+        INVALID,
+        "mode is 'max', must be one of sum, mean",
+    ),
+    (lambda: bk.tile(F32, 0), INVALID, r"repeats\[0\] is 0"),
+    (lambda: bk.tile_backward(F32, 3), INVALID, "must be a multiple of repeats"),
+    (lambda: bk.powi(F32, 1.5), INVALID, "powi: n is 1.5, must be an integer"),
+    (lambda: bk.affine(np.ones(2, np.int8), 300), INVALID, "scale is 300, must be <= 127"),
+    (lambda: bk.gelu(np.ma.masked_array([1.0], [True])), UNSUPPORTED, "masked array"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "text"), ERRORS, ids=[text for *_, text in ERRORS])
+def test_errors(call, error, text):
+    """Also at the second attempt."""
+    for _ in range(2):
+        with pytest.raises(error, match=text) as caught:
+            call()
+        assert caught.value.symbol
+
+
+def test_addresses_are_checked_anew():
+    """What a call like it passed says nothing of where arrays lie."""
+    x, b = np.arange(10, dtype=np.float32), np.ones(9, np.float32)
+    bk.add(x[:-1], b, out=np.empty(9, np.float32))
+    with pytest.raises(bk.InvalidProblemError, match="overlaps"):
+        bk.add(x[:-1], b, out=x[1:])
+    assert bk.add(x[:-1], b, out=x[:-1]).tolist() == list(range(1, 10))
+    bk.gelu(np.ones(10, np.float32))
+    with pytest.raises(bk.MisalignedOperandError):
+        bk.gelu(np.frombuffer(bytearray(41), np.uint8)[1:].view(np.float32))
+    fine, fixed = np.ones(9, np.float32), np.ones(9, np.float32)
+    bk.add(b, b, out=fine)
+    fixed.flags.writeable = False
+    with pytest.raises(bk.InvalidProblemError, match="out is read-only"):
+        bk.add(b, b, out=fixed)
+
+
+def test_many_shapes_are_forgotten():
+    """What is kept for calls like earlier ones does not grow without end."""
+    from baracuda._functions import dispatch
+
+    with Tries() as tries:
+        for extent in range(1, dispatch._MOST // 16):
+            with tries(extent):
+                assert bk.neg(np.ones(extent, np.float32)).shape == (extent,)
+    store = {}
+    for k in range(dispatch._MOST + 5):
+        dispatch._keep(store, k, k)
+    assert len(store) <= dispatch._MOST
+
+
+def test_the_stub_has_every_signature(tmp_path):
+    file = tmp_path / "functions.pyi"
+    root = pathlib.Path(bk.__file__).parent.parent
+    subprocess.run([sys.executable, "-m", "tools.gen_stub", file], cwd=root, check=True)
+    written = {f.name: f.args for f in ast.parse(file.read_text()).body if isinstance(f, ast.FunctionDef)}
+    for name in dir(functions):
+        arguments = written.pop(name)
+        names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        assert names == list(inspect.signature(getattr(functions, name)).parameters), name
+    assert not written
+
+
+def test_threads(rng):
+    """Calls of all sorts at once: what one thread prepares, others use."""
+    expected = {n: np.arange(n, dtype=np.float32) + 1 for n in range(1, 60)}
+
+    def work(_):
+        return [np.array_equal(bk.add(np.arange(n, dtype=np.float32), 1), expected[n]) for n in expected]
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        assert all(itertools.chain(*pool.map(work, range(32))))
+
+
+def test_functions_pickle():
+    for name in ("gelu", "mul_backward"):
+        assert pickle.loads(pickle.dumps(getattr(bk, name))) is getattr(bk, name)
+        assert copy.deepcopy(getattr(bk, name)) is getattr(bk, name)

@@ -1,0 +1,64 @@
+"""Every row of the op table is reached by a plan: what no plan stands for, Python cannot run."""
+
+import collections
+import dataclasses
+import itertools
+import re
+
+import baracuda as bk
+from baracuda._optable import ops
+from fakes import PLANS, FakeLibrary, example_descriptor, raw
+
+ELEMENTS = [kind for kind in bk.ElementKind if kind is not bk.f32_strict]
+# Ops that exist for code written for other libraries; plans use the ones that take f64 parameters.
+UNUSED = re.compile(
+    r"(unary_(powf|powi|threshold)|binary_lerp|ternary_addc(mul|div))(_backward)?_(f32|f16|bf16|f64)(_strided)?"
+)
+
+
+def descriptors(name):
+    """Every kind and dtype that the plan's descriptors can say, with as many parameters as it may take."""
+    example = example_descriptor(name)
+    fields = {field.name: field.metadata.get("enumeration") for field in dataclasses.fields(example)}
+    choices = {"element": ELEMENTS, "params": [(1,), (1, 2)], "output_element": ELEMENTS}
+    choices = {field: values for field, values in choices.items() if field in fields}
+    choices |= {field: list(kind) for field, kind in fields.items() if kind is not None}
+    for values in itertools.product(*choices.values()):
+        yield dataclasses.replace(example, **dict(zip(choices, values)))
+
+
+def views_for(plan, form, strided):
+    """Operands of one form at made-up addresses, dense or with a gap after every element; none that it lacks."""
+    views = dict.fromkeys([operand.name for operand in plan.operands])
+    for k, operand in enumerate(plan.operands):
+        if kinds := form.kinds(operand.name):
+            strides = [2 * step for step in bk.contiguous_stride(operand.extents)] if strided else None
+            views[operand.name] = raw(operand.extents, kinds[-1], (k + 1) << 20, strides=strides)
+    return views
+
+
+def reached(name, library):
+    """Ops that are launched for some descriptor and some operands."""
+    plan_type = getattr(bk, f"{name}Plan")
+    for descriptor in descriptors(name):
+        kind, output = (getattr(descriptor, field, None) for field in ("kind", "output_element"))
+        if not plan_type.served(kind, descriptor.element, output):
+            continue
+        try:
+            plan = plan_type.select(None, descriptor, library=library)
+        except (bk.UnsupportedError, bk.InvalidProblemError):  # the kind of another plan, another number of parameters
+            continue
+        for form in plan._forms:
+            for strided in (False, True) if form.strided else (False,):
+                plan.run(None, (1 << 30, library.size), plan.args_type(**views_for(plan, form, strided)))
+                yield library.launched()[0]
+
+
+def test_every_op_is_reached():
+    library = FakeLibrary()
+    found = {op for name in PLANS for op in reached(name, library)}
+    wanted = [op for name, op in ops().items() if not UNUSED.fullmatch(name)]
+    missing = collections.Counter(op.row.name for op in wanted if op.name not in found)
+    assert not missing, "".join(f"\nno plan reaches {count} ops of the row [{row}]" for row, count in missing.items())
+    assert found <= set(ops())
+    assert not [op for op in found if UNUSED.fullmatch(op)]

@@ -1,0 +1,75 @@
+"""Host time of functions on small arrays, fresh each call but of shapes seen before, beside NumPy's and PyTorch's own.
+
+usage: python -m tools.bench.functions [--rounds N]
+
+Prints microseconds of process time a call, the least of the rounds, and the bound where there is one. PyTorch is
+measured where it is installed, on the GPU where the default library is CUDA's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import baracuda as bk
+
+_CALLS = 400  # fits in the launch queue of a GPU
+Candidate = tuple[str, Callable[[], Any], "float | None"]
+
+
+def candidates() -> Iterator[Candidate]:
+    """(name, call, bound in microseconds)"""
+    if bk.default_library().backend == "cpu":
+        yield from _about("numpy", np.add, *(np.ones(16, np.float32) for _ in range(3)), 5.0)
+    try:
+        import torch
+    except ImportError:
+        return
+    device = "cpu" if bk.default_library().backend == "cpu" else "cuda"
+    yield from _about("torch", torch.add, *(torch.ones(16, device=device) for _ in range(3)), 8.0)
+
+
+def _about(name: str, own: Callable[..., Any], a: Any, b: Any, c: Any, bound: float) -> Iterator[Candidate]:
+    yield f"{name}: its own add(a, b)", lambda: own(a, b), None
+    yield f"{name}: add(a, b)", lambda: bk.add(a, b), bound
+    yield f"{name}: add(a, b, out=c)", lambda: bk.add(a, b, out=c), None
+    yield f"{name}: add(a, 2.5)", lambda: bk.add(a, 2.5), None
+    yield f"{name}: gelu(a)", lambda: bk.gelu(a), None
+    yield f"{name}: leaky_relu(a, negative_slope=0.2)", lambda: bk.leaky_relu(a, negative_slope=0.2), None
+    yield f"{name}: mul_backward(a, a, b)", lambda: bk.mul_backward(a, a, b), None
+
+
+def microseconds(call: Callable[[], Any], rounds: int) -> float:
+    call()
+    best = float("inf")
+    for _ in range(rounds):
+        bk.synchronize()
+        start = time.process_time_ns()
+        for _ in range(_CALLS):
+            call()
+        best = min(best, (time.process_time_ns() - start) / _CALLS / 1000)
+    return best
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=60)
+    rounds = parser.parse_args().rounds
+    missed = 0
+    for name, call, bound in candidates():
+        took = microseconds(call, rounds)
+        missed += bound is not None and took > bound
+        print(f"{name:45} {took:6.2f} us{f'  bound {bound:g}' if bound else ''}")
+    shapes = iter(range(100_000))
+    print(
+        f"{'the first call of a shape':45} {microseconds(lambda: bk.neg(np.ones(next(shapes), np.float32)), 3):6.2f} us"
+    )
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

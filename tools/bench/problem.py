@@ -1,0 +1,117 @@
+"""A benchmark problem in memory: our launch and its peers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import baracuda as bk
+from baracuda import memory
+from oracle.numerics import PACKED, itemsize
+from tools.bench.data import Buffer, Data, bytes_view
+from tools.bench.record import Bench, Call
+
+
+class Problem:
+    """buffers   by parameter name, as our launch takes them
+    indices   the index arrays on the host
+    """
+
+    def __init__(self, data: Data, bench: Bench, dtype: str) -> None:
+        self.data, self.bench, self.dtype = data, bench, dtype
+        self.entry = bench.op(dtype)
+        self.op, self.row = self.entry.name, self.entry.row
+        self.indices: dict[str, np.ndarray[Any, Any]] = {}
+        self.buffers = {name: self._make(name, place) for place, name in enumerate(bench.arrays)}
+        width = itemsize(dtype) / (2 if dtype in PACKED else 1)
+        self.nbytes: int = (
+            bench.bytes(int(width), self.indices) if bench.bytes else sum(b.nbytes for b in self.buffers.values())
+        )
+        self.values = {p.name: self._value(p) for p in self.row.params}
+        self.workspace: Any = None
+        if bench.workspace and self.row.workspace:
+            size = self._workspace_size()
+            self.workspace = bk.empty(size, bk.u8, library=data.library) if size else None
+
+    def _make(self, name: str, place: int) -> Buffer:
+        operand, dtype = self.bench.arrays[name], self.bench.dtype_of(name, self.dtype)
+        if not callable(operand.fill):
+            return self.data.make(operand, dtype, place)
+        self.indices[name] = np.asarray(operand.fill(np.random.default_rng(20)))
+        return self.data.index(operand, dtype, self.indices[name])
+
+    def _value(self, param: Any) -> Any:
+        """The C value of a parameter: given, or what follows from the operands."""
+        ffi, given = self.data.library.ffi, self.bench.scalars
+        if param.is_pointer:
+            buffer = self.buffers.get(param.name)
+            return ffi.cast("void *", buffer.ptr) if buffer else ffi.NULL
+        if param.direction == "host":
+            entries = given.get(param.name)
+            if entries is None:
+                entries = self.bench.arrays[param.of].steps if param.of else self.shape
+            return ffi.new("int64_t[]" if param.dtype == "i64" else "int32_t[]", [int(e) for e in entries])
+        if param.name in given:
+            return given[param.name]
+        follows = {"numel": int(np.prod(self.shape)), "rank": len(self.shape)}
+        return follows.get(param.name, param.default)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the last operand."""
+        return next(reversed(self.bench.arrays.values())).shape
+
+    def _workspace_size(self) -> int:
+        call = self.data.library.function(self.op, "workspace_size")
+        return int(call(*(self.values[p.name] for p in self.row.params if not p.is_pointer)))
+
+    def launch(self) -> Callable[[], None]:
+        """Enqueues the op, arrays that must be zero zeroed before."""
+        library, stream = self.data.library, self.data.stream
+        arguments = [self.values[p.name] for p in self.row.params]
+        ffi = library.ffi
+        scratch = (self.workspace.pointer, self.workspace.nbytes) if self.workspace else (ffi.NULL, 0)
+        call = functools.partial(library.function(self.op), *arguments, *scratch, ffi.cast("void *", stream))
+        zeroed = [bytes_view(self.buffers[name]) for name in self.bench.zeroed]
+
+        def run() -> None:
+            for view in zeroed:
+                memory.clear(view, stream=stream, library=library)
+            if status := call():
+                library.check(self.op, status)
+
+        return run
+
+    def check(self) -> str:
+        """What is wrong with the outputs; empty if nothing is."""
+        return self.bench.check(self)
+
+    def peers(self, on_gpu: bool) -> list[tuple[str, Call]]:
+        """(name, call) of each, torch's first; those of NumPy and torch's alternatives only for the CPU."""
+        bench, torch, named = self.bench, self.data.torch, []
+        if torch is not None:
+            for make in bench.torch[:1] if on_gpu else bench.torch:
+                named.append(("torch", functools.partial(make, torch, self.tensors, bench.scalars)))
+        arrays = {name: buffer.numpy for name, buffer in self.buffers.items()}
+        if not on_gpu and all(array is not None for array in arrays.values()):
+            named += [("NumPy", functools.partial(make, arrays, bench.scalars)) for make in bench.numpy]
+        return [(name, call) for name, make in named for call in _made(make)]
+
+    @functools.cached_property
+    def tensors(self) -> dict[str, Any]:
+        """What torch gets: the same memory, index arrays as int64."""
+        torch = self.data.torch
+        return {n: b.torch.to(torch.int64) if n in self.indices else b.torch for n, b in self.buffers.items()}
+
+
+def _made(make: Callable[[], Call]) -> list[Call]:
+    """The peer, if it runs: some lack a dtype."""
+    try:
+        call = make()
+        call()
+    except (RuntimeError, NotImplementedError, TypeError, AttributeError):
+        return []
+    return [call]

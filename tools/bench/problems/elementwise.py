@@ -1,0 +1,226 @@
+"""The elementwise family: every op over 256 MiB and more an operand, strided views, small tensors; on the CPU the ops
+that PyTorch vectorises; and of every other row of the tables its first function, so that none is unknown.
+
+What operands are and hold, what is expected and what PyTorch calls it follows from the tables and the entries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from baracuda._optable import Row, rows
+from oracle.numerics import PACKED
+from tools.bench.elementwise import check, fill_of, function_of, parameter_of, torch_peers
+from tools.bench.record import Bench, Bound, Operand, row_named
+
+FLOATS = ("f32", "f16", "bf16")
+COPY, PEER, NEAR_PEER, THREE_QUARTERS = (
+    (Bound("copy", 0.95),), (Bound("peer", 1.0),), (Bound("peer", 0.9),), (Bound("peer", 0.75),),
+)  # fmt: skip
+# Functions of the first two rows that are another's by name, or have parameters with defaults.
+SAME = ("gelu_erf", "elu")
+UNARY, UNARY_BACKWARD, ONE_PARAMETER = "unary_{F}_{T}", "unary_{F}_backward_{T}", "unary_{F}_param_{T}"
+BINARY, BINARY_BACKWARD, LINEAR = "binary_{F}_{T}", "binary_{F}_backward_{T}", "binary_{F}_backward_{T} linear"
+_CASTS = """
+    f32 bf16, bf16 f32, f32 f16, f16 f32, f32 f64, f64 f32, f32 i32, i32 f32, i64 f32, f32 i8, u8 f32, f32 u8,
+    bf16 fp8e4m3, fp8e4m3 bf16, f32 bool, f16 bf16, i64 i32, f32 s4, u4 f32
+"""
+CASTS = [tuple(pair.split()) for pair in _CASTS.split(",")]
+# On the CPU no slower than PyTorch but for noise; of the rest three quarters of its speed are asked for.
+CPU_FAST = """
+    exp log sin cos tanh erf sigmoid relu gelu gelu_tanh silu mish softplus softsign tanhshrink relu6 hardswish
+    hardsigmoid hardtanh selu leaky_relu hardshrink softshrink
+""".split()
+
+
+def functions(row: str) -> list[str]:
+    return [name for name in row_named(row).functions if name not in SAME]
+
+
+def strided(row: str) -> str:
+    """The row of the strided form."""
+    pattern, *rest = row.split(" ", 1)
+    return " ".join([f"{pattern}_strided", *rest])
+
+
+def made(
+    name: str, row: str, dtype: str, numel: int, bounds: tuple[Bound, ...] = (), *, function: str = "", other: str = "",
+    layout: str = "",
+) -> Bench:  # fmt: skip
+    """`layout` is that of the first operand, or of all; "" of a flat row."""
+    table, computed, arrays = row_named(row), function_of(row, function), {}
+    for place, p in enumerate(p for p in table.params if p.is_pointer):
+        is_input = "in" in p.direction
+        fill = fill_of(row, computed, p.name, dtype_of(p, dtype, other)) if is_input else "empty"
+        arrays[p.name] = laid_out(layout, numel, place, p.name, fill)
+    scalars = {p.name: parameter_of(row, computed, p.name) for p in table.params if p.role == "parameter"}
+    return Bench(
+        name=name, row=row, dtypes=(dtype,), arrays=arrays, scalars=scalars, check=check,
+        function=function, other=other, bounds=bounds, torch=torch_peers(row, computed), brief=True,
+    )  # fmt: skip
+
+
+def dtype_of(param: Any, dtype: str, other: str) -> str:
+    return {"T": dtype, "U": other}.get(param.dtype, param.dtype)
+
+
+def laid_out(layout: str, numel: int, place: int, name: str, fill: str | float) -> Operand:
+    if not layout:
+        return Operand((numel,), fill)
+    columns = 8192 if numel >= 1 << 24 else 64
+    extents = (numel // columns, columns)
+    if layout == "sliced rows":
+        steps = (0, 1) if name in ("weight", "dweight") else (columns, 1)  # a channel a column
+        return Operand((extents[0], columns - 5), fill, steps, 0 if steps[0] == 0 else 3)
+    first = {"transposed": (1, extents[0]), "broadcast row": (0, 1), "broadcast column": (1, 0)}[layout]
+    return Operand(extents, fill, first if place == 0 else None)
+
+
+def cast(pair: tuple[str, ...], numel: int, bounds: tuple[Bound, ...]) -> Bench:
+    source, target = pair
+    packed = {t in PACKED for t in pair}
+    kind = "" if packed == {False} else " repack" if packed == {True} else " unpack" if source in PACKED else " pack"
+    row = "cast_{T}_{U}" + kind
+    return made(f"cast {source} to {target}", row, source, numel, bounds, other=target)
+
+
+def benches(backend: str, numel: int) -> Iterator[Bench]:
+    """`numel` elements of 4 bytes; of 2 bytes twice as many on a GPU."""
+    known = set()
+    for bench in on_gpu(numel) if backend == "cuda" else on_cpu(numel):
+        known.add(bench.row)
+        yield bench
+    for row in rows():
+        if row.family == "elementwise" and row.name not in known | LERP:
+            yield of_row(row, numel)
+
+
+def on_gpu(numel: int) -> Iterator[Bench]:
+    for dtype in FLOATS:
+        n = numel * (2 if dtype != "f32" else 1)
+        for row, suffix in (
+            (UNARY, ""), (UNARY_BACKWARD, "_backward"), (BINARY, ""), (LINEAR, "_backward"),
+            (BINARY_BACKWARD, "_backward"), ("ternary_{F}_{T}", ""), ("ternary_{F}_{T} scaled", ""),
+        ):  # fmt: skip
+            for f in functions(row):
+                yield made(f"{f}{suffix}", row, dtype, n, COPY, function=f)
+        for f in ("elu", "powf"):
+            yield made(f, ONE_PARAMETER, dtype, n, COPY, function=f)
+        yield made("threshold", "unary_threshold_{T}", dtype, n, COPY)
+        for f in ("eq", "lt"):
+            yield made(f, "binary_cmp_{F}_{T}", dtype, n, COPY, function=f)
+        for name in ("where", "where_backward", "affine"):
+            yield made(name, f"{name}_{{T}}", dtype, n, COPY)
+        yield made("fill", "fill_{T}", dtype, 2 * n, COPY)
+        yield from gated(dtype, 2 * n)
+        yield from prelu(dtype, n)
+        least = (*PEER, Bound("copy", 0.8))
+        for layout in ("transposed", "broadcast row", "broadcast column", "sliced rows"):
+            yield made(f"add, {layout}", strided(BINARY), dtype, n, least, function="add", layout=layout)
+        yield made("gelu, transposed", strided(UNARY), dtype, n, least, function="gelu", layout="transposed")
+        for small in (16, 1024, 65536):
+            for f, row in (("add", BINARY), ("gelu", UNARY)):
+                yield made(f"{f}, {small} elements", row, dtype, small, PEER, function=f)
+    for f in ("exp", "log", "sin", "tanh", "erf", "gelu", "silu", "lgamma"):
+        yield made(f, UNARY, "f64", numel // 2, PEER, function=f)
+    for f in ("pow", "atan2"):
+        yield made(f, BINARY, "f64", numel // 2, PEER, function=f)
+    for pair in CASTS:
+        yield cast(pair, 2 * numel, COPY)
+
+
+def gated(dtype: str, numel: int) -> Iterator[Bench]:
+    """Halves of rows. An operand of both halves has `numel` elements."""
+    columns = 8192 if numel >= 1 << 24 else 64
+    wide, half = (numel // columns, columns), (numel // columns, columns // 2)
+    for row, suffix in (("gated_{F}_{T}", ""), ("gated_{F}_backward_{T}", "_backward")):
+        shape = {"output_numel": numel // 2, "rank": 2, "output_shape": half, "split_dim": 1}
+        shape |= {f"{name}_half_offset": columns // 2 for name in ("x", "dx")}
+        arrays = {
+            p.name: Operand(wide if p.name in ("x", "dx") else half, "empty" if "out" in p.direction else "normal")
+            for p in row_named(row).params
+            if p.is_pointer
+        }
+        for f in functions(row):
+            yield Bench(name=f"gated {f}{suffix}", row=row, dtypes=(dtype,), arrays=arrays, scalars=shape, check=check,
+                        function=f, bounds=COPY, torch=torch_peers(row, f), brief=True)  # fmt: skip
+
+
+def prelu(dtype: str, numel: int) -> Iterator[Bench]:
+    for name in ("prelu", "prelu_backward"):
+        for label, channels, inner in (("1", 1, numel), ("64", 64, min(16384, numel // 64)), ("last", 4096, 1)):
+            row = row_named(f"{name}_{{T}}")
+            sizes = {p.name: channels if "weight" in p.name else numel for p in row.params if p.is_pointer}
+            fills = {"dy": "normal", "x": "normal", "weight": 0.25}
+            layout = {"numel": numel, "channel_stride": inner, "channel_extent": channels}
+            yield Bench(
+                name=f"{name}, channels {label}", row=row.name, dtypes=(dtype,), check=check, bounds=COPY, brief=True,
+                scalars={**layout, "scalar_weight": int(channels == 1)}, workspace=bool(row.workspace),
+                arrays={p: Operand((n,), fills.get(p, "empty")) for p, n in sizes.items()},
+            )  # fmt: skip
+
+
+def on_cpu(numel: int) -> Iterator[Bench]:
+    for dtype in ("f32", "bf16"):
+        for f in functions(UNARY):
+            yield made(f, UNARY, dtype, numel, NEAR_PEER if f in CPU_FAST else THREE_QUARTERS, function=f)
+        yield made("elu", ONE_PARAMETER, dtype, numel, PEER, function="elu")
+        for f in functions(UNARY_BACKWARD):
+            yield made(f"{f}_backward", UNARY_BACKWARD, dtype, numel, THREE_QUARTERS, function=f)
+        for f in ("add", "mul", "div", "pow"):
+            yield made(f, BINARY, dtype, numel, PEER, function=f)
+        yield made("where", "where_{T}", dtype, numel, PEER)
+    for pair in CASTS[:4]:
+        yield cast(pair, numel, PEER)
+    yield from gated("f32", numel)
+    yield from prelu("f32", numel)
+
+
+def of_row(row: Row, numel: int) -> Bench:
+    """The first function of a row, for f32 if it has that; a strided one of rows that lie apart."""
+    function = next(iter(row.functions), "")
+    dtype, other = (
+        ("f32" if "f32" in row.slots.get(slot, ()) else row.slots.get(slot, ("",))[0]) for slot in ("T", "U")
+    )
+    layout = "sliced rows" if "_strided" in row.pattern else ""
+    name = re.sub(r"_?{\w}", "", row.name.replace("{F}", function))
+    return made(name, row.name, dtype, numel, function=function, other=other, layout=layout)
+
+
+# --- lerp, as long as the other families' problems -------------------------------------------------------------------
+
+
+def numpy_lerp(a: dict[str, Any], scalars: Any) -> Any:
+    p = a["y"].dtype.type(scalars["p"])
+
+    def peer() -> None:
+        np.subtract(a["b"], a["a"], out=a["y"])
+        np.multiply(a["y"], p, out=a["y"])
+        np.add(a["y"], a["a"], out=a["y"])
+
+    return peer
+
+
+def numpy_lerp_backward(a: dict[str, Any], scalars: Any) -> Any:
+    p = a["da"].dtype.type(scalars["p"])
+    return lambda: (np.multiply(a["dy"], 1 - p, out=a["da"]), np.multiply(a["dy"], p, out=a["db"]))
+
+
+LERP = {"binary_lerp_{T}", "binary_lerp_backward_{T}"}
+
+
+def lerp(backend: str) -> Iterator[Bench]:
+    numel, bound = (2**28, Bound("copy", 0.95)) if backend == "cuda" else (2**24, Bound("peer", 1.0))
+    for name, numpy_peer in (("lerp", numpy_lerp), ("lerp_backward", numpy_lerp_backward)):
+        row = row_named(f"binary_{name}_{{T}}")
+        arrays = {
+            p.name: Operand((numel,), "empty" if "out" in p.direction else "sixteenths")
+            for p in row.params
+            if p.is_pointer
+        }
+        yield Bench(name=name, row=row.name, dtypes=("f32", "bf16"), arrays=arrays, scalars={"p": 0.3}, check=check,
+                    bounds=(bound,), torch=torch_peers(row.name, ""), numpy=(numpy_peer,))  # fmt: skip

@@ -1,0 +1,118 @@
+"""Bags of embeddings and the gradient of their table."""
+
+import dataclasses
+
+import numpy as np
+
+from tools.bench.check import picks, sums
+from tools.bench.record import Bench, Bound, Operand
+
+SUM, MEAN = 0, 1
+LENGTH = 32  # indices of a bag
+
+
+def uniform(rng, total, rows):
+    return rng.integers(0, rows, total)
+
+
+def zipf(rng, total, rows):
+    """Ranks by Zipf's law with exponent 1, rows in random order."""
+    cumulated = np.cumsum(1 / np.arange(1, rows + 1))
+    ranks = np.searchsorted(cumulated, rng.random(total) * cumulated[-1])
+    return rng.permutation(rows)[np.minimum(ranks, rows - 1)]
+
+
+def one_hot_row(rng, total, rows):
+    return np.full(total, rows // 2)
+
+
+def mode_name(scalars):
+    return "mean" if scalars["mode"] == MEAN else "sum"
+
+
+def torch_bag(torch, t, scalars):
+    function = torch.nn.functional.embedding_bag
+    return lambda: function(t["indices"], t["weight"], t["offsets"], mode=mode_name(scalars))
+
+
+def torch_bag_backward(torch, t, scalars):
+    weight = torch.zeros_like(t["dweight"], requires_grad=True)
+    out = torch.nn.functional.embedding_bag(t["indices"], weight, t["offsets"], mode=mode_name(scalars))
+    return lambda: torch.autograd.grad(out, weight, t["dout"], retain_graph=True)
+
+
+def numpy_bag(a, scalars):
+    lengths = np.diff(np.append(a["offsets"], scalars["total_indices"]))
+
+    def peer():
+        np.add.reduceat(a["weight"][a["indices"]], a["offsets"], axis=0, out=a["out"])
+        if scalars["mode"] == MEAN:
+            np.divide(a["out"], lengths[:, None], out=a["out"])
+
+    return peer
+
+
+def check(problem):
+    indices, offsets = problem.indices["indices"], problem.indices["offsets"]
+    ends = np.append(offsets[1:], len(indices))
+
+    def terms(bag):
+        chosen = indices[offsets[bag] : ends[bag]]
+        return chosen, 1.0 / max(len(chosen), 1) if problem.bench.scalars["mode"] else 1.0
+
+    return sums(problem, "out", "weight", picks(problem, len(offsets)), ends - offsets, terms)
+
+
+def check_backward(problem):
+    indices, offsets = problem.indices["indices"], problem.indices["offsets"]
+    rows = problem.bench.scalars["num_embeddings"]
+    counts = np.bincount(indices, minlength=rows)
+    bag_of = np.repeat(np.arange(len(offsets)), LENGTH)
+    scale = 1.0 / LENGTH if problem.bench.scalars["mode"] else 1.0
+    chosen = np.concatenate((picks(problem, rows), indices[:16], [np.argmax(counts)]))
+    return sums(problem, "dweight", "dout", chosen, counts, lambda row: (bag_of[np.flatnonzero(indices == row)], scale))
+
+
+def made(backend, name, spread, mode, bound, **given):
+    """A gathered row of embedding_bag counts each time it is gathered; its backward counts dweight once, for zeroing,
+    and its touched rows once more, as in the measurements that the bounds were taken from."""
+    rows, dim, bags = (2**20, 128, 2**16) if backend == "cuda" else (2**16, 128, 2**12)
+    total = bags * LENGTH
+    is_backward = "backward" in name
+    arrays = {
+        "indices": Operand((total,), lambda rng: spread(rng, total, rows)),
+        "offsets": Operand((bags,), lambda rng: np.arange(bags) * LENGTH),
+    }
+    if is_backward:
+        arrays |= {"dout": Operand((bags, dim), "sixteenths"), "dweight": Operand((rows, dim), 0.0)}
+    else:
+        arrays |= {"weight": Operand((rows, dim), "sixteenths"), "out": Operand((bags, dim))}
+
+    def size(width, indices):
+        touched = rows + np.unique(indices["indices"]).size if is_backward else total
+        return (touched + bags) * dim * width + (total + bags) * 4
+
+    names = ("total_indices", "num_embeddings", "embedding_dim", "num_bags", "mode", "padding_idx")
+    return Bench(
+        name=name, row=f"embedding_bag{'_backward' if is_backward else ''}{{I}}_{{T}}", dtypes=("f32", "bf16"),
+        index="i32", arrays=arrays, scalars=dict(zip(names, (total, rows, dim, bags, mode, -1))), bytes=size,
+        check=check_backward if is_backward else check, bounds=(Bound("peer", bound),), **given,
+    )  # fmt: skip
+
+
+def benches(backend):
+    gpu = backend == "cuda"
+    spreads, modes = (("uniform", uniform), ("zipf", zipf)), (("sum", SUM), ("mean", MEAN))
+    for s, spread in spreads:
+        for m, mode in modes:
+            name = f"embedding_bag {m} {s}"
+            yield made(backend, name, spread, mode, 1.4 if gpu else 1.0, torch=(torch_bag,), numpy=(numpy_bag,))
+    for how, bounds in (("", {"uniform": 3.0, "zipf": 2.5}), (" deterministic", {"uniform": 5.0, "zipf": 5.0})):
+        also = {"torch": (torch_bag_backward,), "zeroed": ("dweight",), "workspace": bool(how)}
+        for s, spread in spreads:
+            for m, mode in modes:
+                name, bound = f"embedding_bag_backward {m} {s}{how}", bounds[s] if gpu else 1.0
+                yield made(backend, name, spread, mode, bound, **also)
+                if (s, m) == ("uniform", "sum"):
+                    name = name.replace("uniform", "one hot row")
+                    yield dataclasses.replace(made(backend, name, one_hot_row, mode, bound, **also), bounds=())

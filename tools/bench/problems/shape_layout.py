@@ -1,0 +1,78 @@
+"""repeat and its gradient."""
+
+import math
+
+import numpy as np
+
+from tools.bench.check import compare, picks, rows, shape
+from tools.bench.record import Bench, Bound, Operand
+
+REPEATS = (4, 4)
+
+
+def torch_repeat(torch, t, scalars):
+    return lambda: t["x"].repeat(*REPEATS)
+
+
+def split(wide, small):
+    """Extents of the wide array with an axis for each repetition."""
+    return [e for o, i in zip(wide.shape, small.shape) for e in (o // i, i)]
+
+
+def torch_expanded(torch, t, scalars):
+    x, y = t["x"], t["y"]
+    return lambda: y.view(split(y, x)).copy_(x.view([e for i in x.shape for e in (1, i)]))
+
+
+def torch_repeat_backward(torch, t, scalars):
+    dy, dx = t["dy"], t["dx"]
+    parts = split(dy, dx)
+    return lambda: torch.sum(dy.view(parts), tuple(range(0, len(parts), 2)), out=dx)
+
+
+def numpy_repeat(a, scalars):
+    x, y = a["x"], a["y"]
+    source = x.reshape([e for i in x.shape for e in (1, i)])
+    return lambda: np.copyto(y.reshape(split(y, x)), source)
+
+
+def numpy_repeat_backward(a, scalars):
+    dy, dx = a["dy"], a["dx"]
+    parts = dy.reshape(split(dy, dx))
+    return lambda: np.sum(parts, tuple(range(0, parts.ndim, 2)), out=dx)
+
+
+def check(problem):
+    (lines, columns), (all_lines, all_columns) = shape(problem, "x"), shape(problem, "y")
+    chosen = picks(problem, all_lines)
+    expected = np.tile(rows(problem, "x", chosen % lines), (1, all_columns // columns))
+    return compare(problem, rows(problem, "y", chosen), expected, 0.0)
+
+
+def check_backward(problem):
+    (lines, columns), (all_lines, _) = shape(problem, "dx"), shape(problem, "dy")
+    chosen = picks(problem, lines)
+    firsts = range(0, all_lines, lines)
+    parts = [rows(problem, "dy", chosen + first).reshape(len(chosen), -1, columns) for first in firsts]
+    return compare(problem, rows(problem, "dx", chosen), np.sum(parts, (0, 2)), np.abs(parts).sum((0, 2)))
+
+
+def benches(backend):
+    small = (2048, 4096) if backend == "cuda" else (512, 1024)
+    wide = tuple(i * r for i, r in zip(small, REPEATS))
+
+    def bound(copy):
+        return (Bound("copy", copy) if backend == "cuda" else Bound("peer", 1.0),)
+
+    yield Bench(
+        name="repeat", row="repeat_{T}", dtypes=("f32", "bf16"), check=check, bounds=bound(0.75),
+        scalars={"output_numel": math.prod(wide), "input_shape": small, "output_shape": wide},
+        arrays={"x": Operand(small, "sixteenths"), "y": Operand(wide)}, torch=(torch_repeat, torch_expanded),
+        numpy=(numpy_repeat,),
+    )  # fmt: skip
+    yield Bench(
+        name="repeat_backward", row="repeat_backward_{T}", dtypes=("f32", "bf16"), check=check_backward,
+        bounds=bound(0.92), scalars={"input_numel": math.prod(small), "input_shape": small, "repeats": REPEATS},
+        arrays={"dy": Operand(wide, "sixteenths"), "dx": Operand(small)}, torch=(torch_repeat_backward,),
+        numpy=(numpy_repeat_backward,), workspace=True,
+    )  # fmt: skip
