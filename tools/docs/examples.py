@@ -12,10 +12,13 @@ import dataclasses
 import io
 import re
 
+from baracuda._describe import base
+from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from tools.docs import ROOT
 from tools.docs.groups import Group
 
 EXAMPLES = ROOT / "tools" / "docs" / "examples"
+IMPORTS = "import numpy as np\n\nimport baracuda as bk\n\n"  # of cells but the first they are left out
 # The function that the file of a form is about.
 OWN = {"unary": "gelu", "unary_param": "elu", "binary": "mul", "binary_cmp": "eq", "ternary": "clamp", "gated": "glu"}
 # Inputs in the place of those of a file, tried until nothing but finite numbers is printed.
@@ -65,7 +68,8 @@ def sources_of(group: Group) -> list[str]:
     """Names of the files that tell of a group."""
     if (EXAMPLES / f"{group.key}.py").exists():
         return [group.key]
-    names = [group.arity] if has_plain_plan(group) else []
+    names = [f"function_{group.arity}"]
+    names += [group.arity] if has_plain_plan(group) else []
     if any("_param_" in op for op in group.ops) and group.arity == "unary":
         names.append("unary_param")
     return names
@@ -85,7 +89,10 @@ def adapted(cells: list[Cell], name: str, group: Group, numbers: dict[str, str])
     """The cells of file `name` for the function of a group."""
     dtype = group.dtypes[0]
     replacements = dict(numbers)
-    if name in OWN and group.function:
+    form = name.removeprefix("function_")
+    if form != name:
+        replacements |= calls_of(group, OWN[form])
+    if name in OWN:
         replacements |= {f"Kind.{OWN[name].upper()}": f"Kind.{group.function.upper()}"}
     if dtype == "bool":
         replacements |= {"np.float32": "np.bool_", "bk.f32": "bk.bool_"}
@@ -96,14 +103,42 @@ def adapted(cells: list[Cell], name: str, group: Group, numbers: dict[str, str])
         replacements["params=(1.0,)"] = f"params={parameters_of(group)}"
     made = []
     for cell in cells:
-        needs = cell.needs.replace(f"_{OWN.get(name, '?')}_", f"_{group.function}_")
-        if needs and needs not in group.ops:
+        needs = cell.needs.replace(f"_{OWN.get(form, '?')}_", f"_{group.function}_")
+        if needs and not {needs, needs.replace("_backward", "_param_backward")} & set(group.ops):
             continue
         code = cell.code
         for old, new in replacements.items():
             code = code.replace(old, new)
         made.append(Cell(cell.title, needs, code))
     return made
+
+
+def calls_of(group: Group, own: str) -> dict[str, str]:
+    """The calls of the function that a file is about, and of its gradient, and what they are for a group."""
+    calls = {}
+    for spec in functions_of(group):
+        forward = not spec.name.endswith("_backward")
+        given = [(CLAMP if own == "clamp" else {}).get(a.name, a.name) for a in spec.arrays]
+        required = [a for a in spec.numbers if a.default is REQUIRED]
+        given += [f"{kind_of(of_number(spec, a))(PARAMETERS[i])}" for i, a in enumerate(required)]
+        arrays = {"gelu": "x", "glu": "x", "mul": "a, b", "eq": "a, b", "clamp": "a, b, c"}[own]
+        call = f"bk.{own}({arrays})" if forward else f"bk.{own}_backward(dy, {arrays})"
+        calls[call] = f"bk.{spec.name}({', '.join(given)})"
+        if not forward and len(spec.outputs) == 1:
+            calls[f"print(*{call})"] = f"print({calls[call]})"
+    return dict(sorted(calls.items(), key=lambda pair: -len(pair[0])))
+
+
+CLAMP = {"x": "a", "min": "b", "max": "c"}  # what its operands are called in the files
+
+
+def of_number(spec: Spec, argument: Argument) -> str:
+    return next(p.dtype for p in spec.row.params if p.name == argument.number)
+
+
+def functions_of(group: Group) -> list[Spec]:
+    """The Python functions whose ops are on a group's page."""
+    return [spec for spec in specs().values() if base(spec.row, spec.function) == group.key]
 
 
 def backward_operands(group: Group) -> dict[str, str]:
@@ -136,18 +171,18 @@ def kind_of(dtype: str) -> type:
 
 
 def examples_of(group: Group) -> list[Cell]:
-    """The cells of a group's page, run."""
-    done: list[Cell] = []
-    for name in sources_of(group):
-        cells = cells_of((EXAMPLES / f"{name}.py").read_text())
-        dtype = group.dtypes[0]
-        tries = (TRUTHS,) if dtype == "bool" else (WHOLE_NUMBERS,) if dtype[0] in "iu" else OTHER_NUMBERS
-        for numbers in tries:
-            made = adapted(cells, name, group, numbers)
-            run(made)
-            if not any(re.search(r"\b(nan|inf)\b", cell.output) for cell in made):
-                break
-        done += made
-    if not done:
+    """The cells of a group's page, run in one namespace."""
+    dtype = group.dtypes[0]
+    tries = (TRUTHS,) if dtype == "bool" else (WHOLE_NUMBERS,) if dtype[0] in "iu" else OTHER_NUMBERS
+    texts = {name: (EXAMPLES / f"{name}.py").read_text() for name in sources_of(group)}
+    made: list[Cell] = []
+    for numbers in tries:
+        made = [cell for name, text in texts.items() for cell in adapted(cells_of(text), name, group, numbers)]
+        for cell in made[1:]:
+            cell.code = cell.code.removeprefix(IMPORTS)
+        run(made)
+        if not any(re.search(r"\b(nan|inf)\b", cell.output) for cell in made):
+            break
+    if not made:
         raise LookupError(f"{group.key}: tools/docs/examples has no program for it")
-    return done
+    return made

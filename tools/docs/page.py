@@ -8,7 +8,7 @@ import re
 import textwrap
 from typing import Any
 
-from tools.docs.examples import Cell
+from tools.docs.examples import Cell, functions_of
 from tools.docs.formula import typeset
 from tools.docs.groups import TITLES, Group, table_path
 from tools.docs.measured import details, error, speed, table
@@ -41,7 +41,7 @@ def page(group: Group, cells: list[Cell], refused: list[tuple[str, str]]) -> str
         f"{TITLES[group.section]} · `{group.key}` · {' '.join(f'`{dtype}`' for dtype in group.dtypes)}\n",
         formulas(group),
         "## Example\n\n" + example(cells),
-        "## Python\n\n" + python(cells),
+        "## Python\n\n" + "\n\n".join(filter(None, (functions(group), python(cells)))),
         f"## C\n\n{TAIL}\n\n" + "\n\n".join(form(group, row, function) for row, function in plain),
     ]
     if strided := [member for member in group.members if member not in plain]:
@@ -230,13 +230,24 @@ def example(cells: list[Cell]) -> str:
     return "\n\n".join(parts)
 
 
+def functions(group: Group) -> str:
+    """The functions on arrays: signatures, and what their docstrings add to the row."""
+    from baracuda.functions import documentation, signature
+
+    parts = []
+    for spec in functions_of(group):
+        paragraphs = documentation(spec).strip().split("\n\n")
+        start = next(i for i, text in enumerate(paragraphs) if text.startswith(("In the formulas", "dtypes:")))
+        notes = "\n\n".join(escape(text) for text in paragraphs[start:])
+        parts.append(f"```text\nbaracuda.{spec.name}({signature(spec)})\n```\n\n{notes}")
+    return "\n\n".join(parts)
+
+
 def python(cells: list[Cell]) -> str:
     """The plans that the example names: their descriptors and arguments."""
     import baracuda as bk
 
     names = dict.fromkeys(re.findall(r"\bbk\.(\w+)Plan\b", "\n".join(cell.code for cell in cells)))
-    if not names:
-        return "There is no plan for it; the example calls the C function."
     parts = []
     for name in names:
         plan = getattr(bk, f"{name}Plan")
@@ -244,8 +255,8 @@ def python(cells: list[Cell]) -> str:
         lines = [
             f"plan = baracuda.{name}Plan.select(stream, descriptor, preference=PlanPreference())",
             "plan.run(stream, workspace, args)",
-            f"descriptor: {signature(descriptor)}",
-            f"args:       {signature(args)}",
+            f"descriptor: {fields_of(descriptor)}",
+            f"args:       {fields_of(args)}",
         ]
         notes = [inspect.cleandoc(c.__doc__) for c in (descriptor, args) if own_doc(c)]
         parts.append("```text\n" + "\n".join(lines) + "\n```\n\n" + "\n\n".join(escape(note) for note in notes))
@@ -259,7 +270,7 @@ def own_doc(cls: type) -> bool:
     return bool(cls.__dict__.get("__doc__")) and not str(cls.__doc__).startswith(f"{cls.__name__}(")
 
 
-def signature(cls: type) -> str:
+def fields_of(cls: type) -> str:
     fields = sorted(dataclasses.fields(cls), key=lambda field: field.kw_only)
     parts = []
     for field in fields:

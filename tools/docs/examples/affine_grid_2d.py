@@ -1,12 +1,14 @@
-# %% Through the C function, which has no plan yet
+# %% Function
 import numpy as np
 
 import baracuda as bk
 
-theta = bk.upload(np.array([[[1, 0, 0], [0, 1, 0]]], dtype=np.float32))  # the identity
+theta = np.array([[[1, 0, 0], [0, 1, 0]]], dtype=np.float32)  # the identity
+print(bk.affine_grid(theta, 2, 2))
+
+# %% Plan
+theta = bk.upload(theta)
 grid = bk.empty((1, 2, 2, 2), bk.f32)
-library = bk.default_library()
-at = [library.ffi.cast("void*", operand.ptr) for operand in (theta, grid)]
-status = library.function("affine_grid_2d_f32")(1, 2, 2, *at, library.ffi.NULL, 0, library.ffi.NULL)
-library.check("affine_grid_2d_f32", status)
+plan = bk.AffineGrid2dPlan.select(None, bk.AffineGrid2dDescriptor(1, 2, 2, element=bk.f32))
+plan.run(None, None, bk.AffineGrid2dArgs(theta=theta, grid=grid))
 print(bk.download(grid))

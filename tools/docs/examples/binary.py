@@ -1,4 +1,4 @@
-# %% Forward
+# %% Plan
 import numpy as np
 
 import baracuda as bk
@@ -10,7 +10,7 @@ plan = bk.BinaryPlan.select(None, bk.BinaryDescriptor(kind=bk.BinaryKind.MUL, sh
 plan.run(None, None, bk.BinaryArgs(a=a, b=b, y=y))
 print(bk.download(y))
 
-# %% Gradient: binary_mul_backward_f32
+# %% Plan of the gradient: binary_mul_backward_f32
 dy = bk.upload(np.ones(a.shape, dtype=np.float32))
 da, db = bk.empty(a.shape, bk.f32), bk.empty(b.shape, bk.f32)
 of = bk.BinaryBackwardDescriptor(kind=bk.BinaryKind.MUL, shape=a.shape, element=bk.f32)

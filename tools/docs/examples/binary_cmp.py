@@ -1,4 +1,4 @@
-# %% Forward
+# %% Plan
 import numpy as np
 
 import baracuda as bk

@@ -1,4 +1,4 @@
-# %% Forward
+# %% Plan
 import numpy as np
 
 import baracuda as bk
@@ -11,7 +11,7 @@ plan = bk.GatedActivationPlan.select(None, of)
 plan.run(None, None, bk.GatedActivationArgs(x=x, y=y))
 print(bk.download(y))
 
-# %% Gradient: gated_glu_backward_f32
+# %% Plan of the gradient: gated_glu_backward_f32
 dy = bk.upload(np.ones(y.shape, dtype=np.float32))
 dx = bk.empty(x.shape, bk.f32)
 of = bk.GatedActivationBackwardDescriptor(kind=kind, input_shape=x.shape, split_dim=1, element=bk.f32)

@@ -1,4 +1,4 @@
-# %% Forward
+# %% Plan
 import numpy as np
 
 import baracuda as bk
@@ -10,7 +10,7 @@ plan = bk.TernaryPlan.select(None, of)
 plan.run(None, None, bk.TernaryArgs(a=a, b=b, c=c, y=y))
 print(bk.download(y))
 
-# %% Gradient: ternary_clamp_backward_f32
+# %% Plan of the gradient: ternary_clamp_backward_f32
 dy = bk.upload(np.ones(a.shape, dtype=np.float32))
 da, db, dc = (bk.empty(a.shape, bk.f32) for _ in range(3))
 of = bk.TernaryBackwardDescriptor(kind=bk.TernaryKind.CLAMP, shape=a.shape, element=bk.f32)

@@ -1,4 +1,4 @@
-# %% Forward
+# %% Plan
 import numpy as np
 
 import baracuda as bk
@@ -9,7 +9,7 @@ plan = bk.UnaryPlan.select(None, bk.UnaryDescriptor(kind=bk.UnaryKind.GELU, shap
 plan.run(None, None, bk.UnaryArgs(x=x, y=y))
 print(bk.download(y))
 
-# %% Gradient: unary_gelu_backward_f32
+# %% Plan of the gradient: unary_gelu_backward_f32
 dy = bk.upload(np.ones(x.shape, dtype=np.float32))
 dx = bk.empty(x.shape, bk.f32)
 of = bk.UnaryBackwardDescriptor(kind=bk.UnaryKind.GELU, shape=x.shape, element=bk.f32)

@@ -1,4 +1,4 @@
-# %% With parameters: unary_elu_param_f32
+# %% Plan with parameters: unary_elu_param_f32
 import numpy as np
 
 import baracuda as bk
@@ -10,7 +10,7 @@ plan = bk.UnaryParamPlan.select(None, of)
 plan.run(None, None, bk.UnaryParamArgs(x=x, y=y))
 print(bk.download(y))
 
-# %% Gradient with parameters: unary_elu_param_backward_f32
+# %% Plan of the gradient with parameters: unary_elu_param_backward_f32
 dy = bk.upload(np.ones(x.shape, dtype=np.float32))
 dx = bk.empty(x.shape, bk.f32)
 of = bk.UnaryParamBackwardDescriptor(kind=bk.UnaryKind.ELU, shape=x.shape, params=(1.0,), element=bk.f32)
