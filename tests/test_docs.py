@@ -15,6 +15,7 @@ import pytest
 
 import baracuda as bk
 from baracuda._describe import base
+from baracuda._functions.spec import specs
 from harness import OPS, ROOT, ROWS
 from harness.child import child_environment
 from test_c_abi import compile_and_run
@@ -124,6 +125,12 @@ def test_every_plan_is_on_a_page(site):
     for name in bk.__all__:
         if name.endswith("Plan") and name != "Plan":
             assert f"baracuda.{name}.select(" in text, f"no example of tools/docs/examples is about {name}"
+
+
+def test_every_function_is_on_a_page(site):
+    text = "\n".join(path.read_text() for path in (site / "ops").rglob("*.md"))
+    for name in specs():
+        assert f"\nbaracuda.{name}(" in text, name
 
 
 def test_the_index_has_every_page(site):
