@@ -39,7 +39,7 @@ def _made(spec: Spec) -> Any:
 
     function = Function(spec)
     arrays = [argument.name for argument in spec.arrays]
-    parts = [f"None if {n.name} is default_{n.name} else canonical({n.name})" for n in spec.numbers]
+    parts = [f"default if {n.name} is default_{n.name} else canonical({n.name})" for n in spec.numbers]
     parts += ["needs"] if spec.is_partial else []
     numpys = ", ".join([*[f"{name}.dtype, {name}.shape, {name}.strides" for name in arrays], *parts])
     others = ", ".join([*[f"keys[type({name})]({name})" for name in arrays], *parts])
@@ -64,7 +64,8 @@ def _made(spec: Spec) -> Any:
     ]
     scope: dict[str, Any] = {
         "call": function.call, "launchers": function.launchers, "keys": KEYS, "outer_key": outer_key,
-        "canonical": canonical, "ndarray": np.ndarray, **{f"default_{n.name}": n.default for n in spec.numbers},
+        "canonical": canonical, "ndarray": np.ndarray, "default": REQUIRED,
+        **{f"default_{n.name}": n.default for n in spec.numbers},
     }  # fmt: skip
     exec(compile("\n".join(lines), f"<baracuda.{spec.name}>", "exec"), scope)
     made = scope[spec.name]

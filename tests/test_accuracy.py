@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import tolerances
-from oracle import UNARY
-from oracle.numerics import decode, encode, width
 from tools.accuracy.functions import DTYPES, Function, functions
 from tools.accuracy.inputs import gradients, sample
 from tools.accuracy.library import run
 from tools.accuracy.ulp import errors
+from tools.oracle import UNARY
+from tools.oracle.numerics import decode, encode, width
 
 pytestmark = pytest.mark.unsanitized(
     "all instances run in test_ops, and every 16-bit argument of functions without parameters in test_dtypes"

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import tolerances
-from oracle.numerics import decode
 from tools.accuracy.functions import Function
 from tools.accuracy.library import run
 from tools.accuracy.ulp import errors
+from tools.oracle.numerics import decode
 
 # some that lie next to multiples of pi / 2, and the ends of the ranges
 HARD = [

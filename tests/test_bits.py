@@ -5,7 +5,7 @@ import pytest
 
 from cases import Array, Problem, strides_for
 from harness import FLOATS, OPS, Launch, decode, width
-from oracle.numerics import encode
+from tools.oracle.numerics import encode
 
 NUMEL = 1003
 

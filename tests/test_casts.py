@@ -10,9 +10,9 @@ import pytest
 
 from cases import Array, Problem, strides_for
 from harness import Launch
-from oracle import casts
-from oracle.casts import DTYPES, EXACT, FLOATS
-from oracle.numerics import INTEGERS, PACKED
+from tools.oracle import casts
+from tools.oracle.casts import DTYPES, EXACT, FLOATS
+from tools.oracle.numerics import INTEGERS, PACKED
 
 RANDOM = 4000
 WIDE = tuple(d for d in (*FLOATS, *INTEGERS) if casts.width(d) > 2)

@@ -5,10 +5,10 @@ import pytest
 from baracuda._optable import ops, rows
 from cases import CASES
 from harness import ROWS
-from oracle import UNARY
-from oracle.numerics import is_float
 from tools.bench import problems
 from tools.bench.elementwise import entry_of, function_of
+from tools.oracle import UNARY
+from tools.oracle.numerics import is_float
 
 pytestmark = pytest.mark.unsanitized("no library is called")
 
@@ -28,7 +28,7 @@ def lacking(row, function, dtype):
     """What the entry lacks; empty if nothing."""
     entry, kind = entry_of(row, function), row.split("_")[0]
     if not entry:
-        return "has no entry in oracle/functions: add one to the module of its header"
+        return "has no entry in tools/oracle/functions: add one to the module of its header"
     if kind == "gated" or hasattr(entry, "holds"):
         return ""
     if not is_float(dtype) and kind != "ternary":

@@ -14,8 +14,19 @@ from cases.elementwise import binary, binary_backward, binary_integer, compare, 
 from cases.elementwise.common import strided_maker
 from cases.model import special_integers
 from harness import FLOATS, INTEGERS, OPS, ROWS, Launch, launch
-from oracle.numerics import COMPUTE, DIGITS, LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, round_to, width
 from test_properties import bounded, layouts, offsets, run, seeds, shapes
+from tools.oracle.numerics import (
+    COMPUTE,
+    DIGITS,
+    LARGEST,
+    LEAST,
+    LIMITS,
+    SMALLEST,
+    SMALLEST_NORMAL,
+    encode,
+    round_to,
+    width,
+)
 
 RANDOM = 20000
 SCALE = 0.3

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import tolerances
 from cases import Array, Expected, Problem
 from harness import FLOATS, launch
-from oracle import GATED
-from oracle.numerics import DIGITS, LARGEST, LEAST, round_to
-from oracle.reals import Wide as X
 from test_properties import bounded, seeds
+from tools.oracle import GATED
+from tools.oracle.numerics import DIGITS, LARGEST, LEAST, round_to
+from tools.oracle.reals import Wide as X
 
 NAMES = ("glu", "swiglu", "geglu")
 # a, b, dy

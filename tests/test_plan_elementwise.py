@@ -8,7 +8,7 @@ from baracuda import _optable
 from baracuda.elementwise import unary
 from fakes import SHAPE, apart, launch, plan_of, raw
 from naming import describe
-from oracle import UNARY
+from tools.oracle import UNARY
 
 FLOATS = (bk.f32, bk.f16, bk.bf16, bk.f64)
 INTEGERS = (bk.i8, bk.u8, bk.i16, bk.u16, bk.i32, bk.u32, bk.i64, bk.u64)

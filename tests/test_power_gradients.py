@@ -11,9 +11,9 @@ import baracuda as bk
 import tolerances
 from cases import Array, Problem
 from harness import FLOATS, OPS, launch
-from oracle.numerics import DIGITS, LARGEST, LEAST, round_to
-from oracle.reals import power
 from test_properties import bounded, seeds
+from tools.oracle.numerics import DIGITS, LARGEST, LEAST, round_to
+from tools.oracle.reals import power
 
 X = np.longdouble
 INF = math.inf

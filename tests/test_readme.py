@@ -19,7 +19,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.M | re.S)
 
 
-@pytest.mark.parametrize(("code", "printed"), zip(blocks("python"), ("", "deterministic=True"), strict=True))
+@pytest.mark.parametrize(("code", "printed"), list(zip(blocks("python"), ("", "deterministic=True"), strict=True)))
 def test_python_examples(library, code, printed):
     """Functions on arrays, then plans."""
     assert len([line for line in code.splitlines() if line]) <= 20

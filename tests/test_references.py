@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oracle import UNARY
+from tools.oracle import UNARY
 
 pytestmark = pytest.mark.unsanitized("no library is called")
 

@@ -21,8 +21,8 @@ def build_program(folder: pathlib.Path, *includes: pathlib.Path, source: str) ->
     program = folder / pathlib.Path(source).stem
     include = [f"-I{path}" for path in (*includes, ROOT / "native", ROOT / "include")]
     compile_strictly(
-        compiler("CXX", "g++"), *CXX, *include, "-x", "c++", SOURCES / "doors.cpp", ROOT / "native/core/vendor" / source,
-        "-o", program, "-pthread", "-ldl",
+        compiler("CXX", "g++"), *CXX, *include, "-x", "c++", SOURCES / "doors.cpp",
+        ROOT / "native/core/vendor" / source, "-o", program, "-pthread", "-ldl",
     )  # fmt: skip
     return program
 

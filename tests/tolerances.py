@@ -7,7 +7,8 @@ between the roundings of reference - error and reference + error to the storage 
 The classes take an Expected `e` and the format `f` of the arithmetic.
 
 The class "ulp" is for functions of single values. It compares with a reference of more digits than the storage dtype
-and counts the error of the stored result in units of its last place; oracle/bounds.py has the bounds, 0 for exact ones.
+and counts the error of the stored result in units of its last place; tools/oracle/bounds.py has the bounds, 0 for exact
+ones.
 """
 
 import typing
@@ -15,9 +16,9 @@ import typing
 import numpy as np
 
 import baracuda as bk
-from oracle import BINARY, ORDINARY, ULPS
-from oracle.bounds import COMPOSITE
-from oracle.numerics import (
+from tools.oracle import BINARY, ORDINARY, ULPS
+from tools.oracle.bounds import COMPOSITE
+from tools.oracle.numerics import (
     COMPUTE,
     DIGITS,
     LARGEST,

@@ -443,7 +443,9 @@ def _padded(view: TensorRef, rank: int) -> TensorRef:
 
 
 def canonical(number: Any) -> Any:
-    """A number as a part of a key: -0.0 is not 0.0, and NaN is itself."""
+    """A number as a part of a key: -0.0 is not 0.0, 1.0 and True are not 1, and NaN is itself."""
+    if type(number) is int:
+        return number
     if type(number) is float and (not number or number != number):
         return repr(number)
-    return number
+    return type(number), number

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from harness.launch import ROWS
-from oracle.numerics import LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, is_float, round_to
+from tools.oracle.numerics import LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, is_float, round_to
 
 BAD_SHARE = 5  # one in so many of a case's bad calls is tried with an instance that is not full
 

@@ -11,8 +11,8 @@ from cuda.bindings import driver, runtime
 import tolerances
 from cases import CASES, Draw
 from harness import OPS, Launch, claims_determinism, cuda_check, decode, workspace_size
-from oracle.numerics import bits_type, encode, itemsize
 from test_ops import check_outcome
+from tools.oracle.numerics import bits_type, encode, itemsize
 
 PER_THREAD = 2  # cudaStreamPerThread
 SLACK = 1024  # guard bytes at each end of a large array

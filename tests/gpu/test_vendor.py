@@ -1,4 +1,4 @@
-"""NVIDIA's own libraries behind native/core/vendor/vendor.h: what its table says of them, and what its handles rely on."""
+"""NVIDIA's own libraries behind core/vendor/vendor.h: what its table says of them, and what its handles rely on."""
 
 import ctypes
 import subprocess

@@ -1,6 +1,6 @@
 """Runs ops of the library under test on guarded memory of its backend."""
 
-from oracle.numerics import (
+from tools.oracle.numerics import (
     COMPUTE,
     FLOATS,
     FP8,

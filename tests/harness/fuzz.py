@@ -26,7 +26,7 @@ import sys
 import numpy as np
 
 import baracuda as bk
-from oracle.numerics import itemsize
+from tools.oracle.numerics import itemsize
 
 from .arena import Slot
 from .launch import OPS, ROWS, last_error

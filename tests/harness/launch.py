@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 
 from baracuda import _optable
-from oracle.numerics import decode, is_float
+from tools.oracle.numerics import decode, is_float
 
 from .memory import FINITE_POISON, INDEX_GUARD, NAN_POISON, Guarded, guarded_bytes, memory_of
 

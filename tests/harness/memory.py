@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from oracle.numerics import PACKED, bits_type, decode, encode, itemsize, pack, unpack
+from tools.oracle.numerics import PACKED, bits_type, decode, encode, itemsize, pack, unpack
 
 GUARD = 1024  # bytes at each end; a multiple of every vector width
 NAN_POISON, FINITE_POISON = 0xFF, 0xA5

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from baracuda._optable import ops
-from oracle import BINARY, UNARY
-from oracle.function import Entry
-from oracle.numerics import LARGEST, decode, encode, round_to
+from tools.oracle import BINARY, UNARY
+from tools.oracle.function import Entry
+from tools.oracle.numerics import LARGEST, decode, encode, round_to
 
 Array = np.ndarray[Any, Any]
 DTYPES = ("f32", "f16", "bf16", "f64")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import baracuda as bk
-from oracle.numerics import decode
 from tools.accuracy import inputs
 from tools.accuracy.functions import Function
 from tools.accuracy.library import run
 from tools.accuracy.ulp import Array, Worst, worst_of
+from tools.oracle.numerics import decode
 
 
 def measure(library: bk.Library, torch: Any, function: Function, dtype: str, quick: bool) -> tuple[Worst, Worst | None]:

@@ -6,8 +6,8 @@ import functools
 
 import numpy as np
 
-from oracle.numerics import decode, encode
 from tools.accuracy.ulp import Array
+from tools.oracle.numerics import decode, encode
 
 _BITS = {"f16": np.uint16, "bf16": np.uint16, "f32": np.uint32, "f64": np.uint64}
 # Poles, zeros of functions and of their gradients, bounds of domains and branches.

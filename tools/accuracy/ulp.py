@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from oracle.numerics import DIGITS, LARGEST, LEAST
+from tools.oracle.numerics import DIGITS, LARGEST, LEAST
 
 Array = np.ndarray[Any, Any]
 FAR = 64.0  # ulp from which on an infinity is special, and as which greater errors enter the mean

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import baracuda as bk
-from oracle.numerics import FP8, PACKED, STORAGE, bits_type, decode, encode, is_float, itemsize
-from oracle.reals import sigmoid, tanh
 from tools.bench.record import Operand
+from tools.oracle.numerics import FP8, PACKED, STORAGE, bits_type, decode, encode, is_float, itemsize
+from tools.oracle.reals import sigmoid, tanh
 
 _BLOCK = 1 << 22  # without torch, random values repeat after this many
 _MOST = 24 << 30  # bytes of operands that problems share

@@ -1,4 +1,4 @@
-"""What the entries of functions (oracle/) say of elementwise problems: operands, expected values, PyTorch's calls."""
+"""What the entries of functions say of elementwise problems: operands, expected values, PyTorch's calls."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from oracle import BINARY, GATED, TERNARY, TRUTH, UNARY, casts
-from oracle.numerics import PACKED, encode, is_float, round_to
 from tools.bench.record import Bench, Call, TorchPeer, row_named
+from tools.oracle import BINARY, GATED, TERNARY, TRUTH, UNARY, casts
+from tools.oracle.numerics import PACKED, encode, is_float, round_to
 
 # relative to the value, or to a sum's operands; PyTorch's own functions are not better
 _ALLOWED = {"f64": 2.0**-40, "f32": 2.0**-20, "f16": 2.0**-7, "bf16": 2.0**-4}

@@ -10,9 +10,9 @@ import numpy as np
 
 import baracuda as bk
 from baracuda import memory
-from oracle.numerics import PACKED, itemsize
 from tools.bench.data import Buffer, Data, bytes_view
 from tools.bench.record import Bench, Call
+from tools.oracle.numerics import PACKED, itemsize
 
 
 class Problem:

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 
-from oracle.casts import EXACT, rounded
-from oracle.numerics import COMPUTE, is_float, round_to
-from oracle.pairs import nearest
+from tools.oracle.casts import EXACT, rounded
+from tools.oracle.numerics import COMPUTE, is_float, round_to
+from tools.oracle.pairs import nearest
 
 from ..model import Case, Expected, Idle
 from .common import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from oracle import BINARY
+from tools.oracle import BINARY
 
 from ..model import Case, Expected
 from .common import (

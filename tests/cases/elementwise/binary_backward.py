@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from oracle import BINARY
 from tolerances import summation
+from tools.oracle import BINARY
 
 from ..model import Case, Expected
 from .binary import fill, tied

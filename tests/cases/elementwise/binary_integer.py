@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from oracle import BINARY
-from oracle.numerics import LIMITS, width
+from tools.oracle import BINARY
+from tools.oracle.numerics import LIMITS, width
 
 from ..model import Case, Expected
 from .binary import tied

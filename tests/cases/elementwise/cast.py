@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from oracle import casts
-from oracle.numerics import PACKED, decode, encode
+from tools.oracle import casts
+from tools.oracle.numerics import PACKED, decode, encode
 
 from ..model import Bad, Case, Expected, Idle
 from .common import EVEN_SIZES, SIZES, flat_bad, flat_maker, strided_calls, strided_maker, strided_problems

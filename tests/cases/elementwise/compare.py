@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from oracle import TRUTH
+from tools.oracle import TRUTH
 
 from ..model import Case, Expected
 from .binary import tied

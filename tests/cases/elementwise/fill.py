@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from oracle.numerics import decode, encode, is_float
+from tools.oracle.numerics import decode, encode, is_float
 
 from ..model import Case, Expected, Idle
 from .common import SIZES, flat_bad, flat_maker, strided_bad, strided_idle, strided_maker

@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 
-from oracle import GATED
-from oracle.numerics import round_to
-from oracle.reals import Wide as X
+from tools.oracle import GATED
+from tools.oracle.numerics import round_to
+from tools.oracle.reals import Wide as X
 
 from ..model import Bad, Case, Expected, Idle, Problem, strides_for
 from .common import CUBE, operands

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from oracle import TRUTH
+from tools.oracle import TRUTH
 
 from ..model import Case, Expected
 from .common import flat_calls, flat_maker, flat_problems, strided_calls, strided_maker, strided_problems

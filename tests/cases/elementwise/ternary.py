@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from oracle import TERNARY
-from oracle.numerics import is_float
-from oracle.reals import Wide
+from tools.oracle import TERNARY
+from tools.oracle.numerics import is_float
+from tools.oracle.reals import Wide
 
 from ..model import Case, Expected
 from .binary import tied

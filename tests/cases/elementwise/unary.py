@@ -7,9 +7,9 @@ import numpy as np
 
 import baracuda as bk
 from harness.launch import ROWS
-from oracle import UNARY
-from oracle.arguments import both_signs
-from oracle.numerics import LARGEST, bits_type, decode, encode, is_float, round_to
+from tools.oracle import UNARY
+from tools.oracle.arguments import both_signs
+from tools.oracle.numerics import LARGEST, bits_type, decode, encode, is_float, round_to
 
 from ..model import Case, Expected, special_floats
 from .common import (

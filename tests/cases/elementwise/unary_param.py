@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from harness.launch import ROWS
-from oracle import UNARY
+from tools.oracle import UNARY
 
 from ..model import Case, Expected
 from .unary import function_of, unary_case

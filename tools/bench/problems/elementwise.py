@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from baracuda._optable import Row, rows
-from oracle.numerics import PACKED
 from tools.bench.elementwise import check, fill_of, function_of, parameter_of, torch_peers
 from tools.bench.record import Bench, Bound, Operand, row_named
+from tools.oracle.numerics import PACKED
 
 FLOATS = ("f32", "f16", "bf16")
 COPY, PEER, NEAR_PEER, THREE_QUARTERS = (

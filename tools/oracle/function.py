@@ -1,4 +1,4 @@
-"""What is known of a function apart from its kernels: the records that the modules of oracle/functions are made of.
+"""What is known of a function apart from its kernels: the records that the modules of functions/ are made of.
 
 A module stands for the header of native/elementwise that has the functors, and lists its functions in FUNCTIONS. The
 tests take from an entry the true values and where to look for wrong ones, tools.accuracy the domain and PyTorch's

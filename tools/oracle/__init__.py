@@ -1,6 +1,6 @@
 """What the ops must compute, written from their definitions and apart from the kernels.
 
-Tests, tools.accuracy and tools.bench read one entry a function (oracle/functions); it depends on nothing of theirs.
+Tests, tools.accuracy and tools.bench read one entry a function (functions/); it depends on nothing of theirs.
 """
 
 from .bounds import EXACT, ORDINARY, Ulps

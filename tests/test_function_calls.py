@@ -1,0 +1,238 @@
+"""How functions on arrays are called: signatures, Python numbers, errors, threads."""
+
+import ast
+import concurrent.futures
+import copy
+import inspect
+import itertools
+import math
+import pathlib
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import baracuda as bk
+from baracuda import functions
+from baracuda._functions import dispatch
+from baracuda._functions.spec import REQUIRED, specs
+from baracuda._optable import rows
+from naming import Tries
+
+OFFSETS = np.array([0, 2, 6], np.int32)
+
+
+# --- what functions look like -----------------------------------------------------------------------------------------
+
+
+def test_every_row_has_a_function():
+    """But rows of which another takes the same parameters as f64, and those that work in place."""
+    used = {row.name for spec in specs().values() for row in spec.rows}
+    patterns = {pattern for spec in specs().values() for pattern in spec.patterns}
+    for row in rows():
+        name = row.pattern.removesuffix("_strided")
+        functions = [name.replace("{F}", function) for function in row.functions or ("",)]
+        twins = [p.replace("_{T}", "_param_{T}").replace("_backward_param", "_param_backward") for p in functions]
+        missing = [p for p, twin in zip(functions, twins) if not {p, twin} & patterns and "_inplace" not in p]
+        assert not missing, f"no function stands for {missing} of the row [{row.name}]"
+    assert used
+
+
+@pytest.mark.parametrize("name", specs())
+def test_signature_and_help(name):
+    function, spec = getattr(bk, name), specs()[name]
+    parameters = inspect.signature(function).parameters
+    required = [a.name for a in spec.arrays] + [n.name for n in spec.numbers if n.default is REQUIRED]
+    assert [p for p in parameters if parameters[p].default is inspect.Parameter.empty] == required
+    keywords = [p for p in parameters if parameters[p].kind is inspect.Parameter.KEYWORD_ONLY]
+    assert keywords[-1] == "out"
+    assert ("needs" in keywords) == spec.is_partial
+    for text in ("dtypes: ", "InvalidProblemError", "Deterministic"):
+        assert text in function.__doc__
+    assert function.__name__ == name
+    assert getattr(bk, name) is function
+    assert name in dir(bk)
+
+
+def test_names_that_are_none():
+    for name in ("frobnicate", "_call", "specs", "functions_"):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+            getattr(bk, name)
+
+
+def test_names_and_order_are_those_of_numpy_and_pytorch():
+    a, b = np.float64([-7, 7, -7.5]), np.float64([2, -2, 2])
+    np.testing.assert_array_equal(bk.remainder(a, b), np.remainder(a, b))
+    np.testing.assert_array_equal(bk.fmod(a, b), np.fmod(a, b))
+    np.testing.assert_array_equal(bk.clamp(a, min=-1, max=1.0), np.clip(a, -1, 1))
+    assert str(inspect.signature(bk.leaky_relu)) == "(x, *, negative_slope=0.01, out=None)"
+    assert str(inspect.signature(bk.mul_backward)) == "(dy, a, b, *, needs=None, out=None)"
+    assert str(inspect.signature(bk.lerp)) == "(a, b, weight, *, out=None)"
+
+
+# --- Python numbers ---------------------------------------------------------------------------------------------------
+
+
+def test_python_numbers_take_the_dtype_of_the_arrays():
+    a = np.float16([1, 2])
+    assert bk.add(a, 1).dtype == bk.add(1.0, a).dtype == np.float16
+    assert bk.add(np.int8([1]), 2).tolist() == [3]
+    assert bk.add(np.int8([1]), True).tolist() == [2]
+    assert bk.add(1, 2).tolist() == 3
+    assert bk.add(1, 2.5).dtype == np.float64
+    for value in (2.0, -0.0, 0.0, math.inf):
+        assert math.copysign(1, bk.mul(np.float32([1]), value)[0]) == math.copysign(1, value)
+    with pytest.raises(bk.InvalidProblemError, match="add: b is 300, must be <= 127"):
+        bk.add(np.int8([1]), 300)
+    bk.add(np.int8([1]), 3)
+    with pytest.raises(bk.InvalidProblemError, match="b is 300, must be <= 127"):
+        bk.add(np.int8([1]), 300)
+    with pytest.raises(bk.InvalidProblemError, match=r"b is 1\.5, must be an integer"):
+        bk.add(np.int8([1]), 1.5)
+    with pytest.raises(bk.InvalidProblemError, match="b is 1, must be a bool"):
+        bk.logical_and(np.array([True]), 1)
+
+
+def test_numbers_that_compare_equal_are_told_apart():
+    x = np.float32([-1])
+    assert math.copysign(1, bk.leaky_relu(x, negative_slope=0.0)[0]) == -1
+    assert math.copysign(1, bk.leaky_relu(x, negative_slope=-0.0)[0]) == 1
+    assert math.isnan(bk.leaky_relu(x, negative_slope=math.nan)[0])
+    assert math.isnan(bk.leaky_relu(x, negative_slope=math.nan)[0])
+    assert bk.leaky_relu(x)[0] == np.float32(-0.01)
+    bk.leaky_relu(x, negative_slope=1.0)
+    for wrong in (None, True, math, ...):
+        with pytest.raises(bk.InvalidProblemError, match=r"negative_slope is .*, must be a real number"):
+            bk.leaky_relu(x, negative_slope=wrong)
+    bk.affine(np.int8([1]), 2)
+    with pytest.raises(bk.InvalidProblemError, match=r"scale is 2\.0, must be an integer"):
+        bk.affine(np.int8([1]), 2.0)
+    with pytest.raises(bk.InvalidProblemError, match="negative_slope is '1', must be a real number"):
+        bk.leaky_relu(x, negative_slope="1")
+    with pytest.raises(bk.InvalidProblemError, match=r"negative_slope is \[1\]"):
+        bk.leaky_relu(x, negative_slope=[1])
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+F32 = np.ones((3, 4), np.float32)
+READ_ONLY = F32.copy()
+READ_ONLY.flags.writeable = False
+INVALID, UNSUPPORTED = bk.InvalidProblemError, bk.UnsupportedError
+ERRORS = [
+    (lambda: bk.add(F32, F32.astype(np.float64)), INVALID, "add: b has dtype f64, expected f32"),
+    (lambda: bk.gelu(np.ones(3, np.int32)), UNSUPPORTED, "gelu: x has dtype i32, must be one of f16, bf16, f32, f64"),
+    (lambda: bk.gelu(np.ones(3, np.complex64)), UNSUPPORTED, "gelu: x has dtype c32"),
+    (lambda: bk.gelu(np.ones(3, ">f4")), UNSUPPORTED, "gelu: x: dtype is '>f4'"),
+    (lambda: bk.add(F32, np.ones(3, np.float32)), INVALID, r"add: shapes do not broadcast: a \(3, 4\), b \(3,\)"),
+    (lambda: bk.gelu(F32, out=np.ones(3, np.float32)), INVALID, r"gelu: out has shape \(3,\), expected"),
+    (lambda: bk.gelu(F32, out=np.ones((3, 4))), INVALID, "gelu: out has dtype f64, expected f32"),
+    (lambda: bk.gelu(F32, out=READ_ONLY), INVALID, "gelu: out is read-only"),
+    (lambda: bk.gelu(F32[:, :3], out=F32[:, 1:]), INVALID, "gelu: out overlaps x"),
+    (lambda: bk.gelu("x"), INVALID, "gelu: x is of type str"),
+    (lambda: bk.gelu([1.0, 2.0]), INVALID, "gelu: x is of type list"),
+    (lambda: bk.gelu(None), INVALID, "gelu: x is None"),
+    (lambda: bk.add(F32, None), INVALID, "add: b is None"),
+    (lambda: bk.mul_backward(F32, F32, None), INVALID, "mul_backward: b is None"),
+    (lambda: bk.mul_backward(F32, F32, F32, needs=(False, False)), INVALID, "no result is wanted"),
+    (lambda: bk.mul_backward(F32, F32, F32, needs=(True,)), INVALID, r"needs is \(True,\), must be 2 bools"),
+    (lambda: bk.mul_backward(F32, F32, F32, out=F32), INVALID, r"(?s)out is .*, must be a tuple of \(da, db\)"),
+    (lambda: bk.gelu(np.ones((1,) * 9, np.float32)), UNSUPPORTED, "gelu: x has rank 9; at most 8"),
+    (lambda: bk.glu(np.ones((2, 3), np.float32)), INVALID, "glu: x has shape .*, must be even along axis 1"),
+    (lambda: bk.glu(F32, axis=2), INVALID, "glu: axis is 2, must be <= 1"),
+    (lambda: bk.glu(np.float32(1)), INVALID, "glu: axis is -1, but there is no axis"),
+    (lambda: bk.prelu(F32, np.ones(3, np.float32)), INVALID, r"weight has shape \(3,\)"),
+    (lambda: bk.cast(F32, "f33"), UNSUPPORTED, "cast: dtype is 'f33'"),
+    (lambda: bk.cast(F32, bk.s4), UNSUPPORTED, "cast: 4-bit types"),
+    (lambda: bk.cast(F32, bk.c64), UNSUPPORTED, "cast: dtype is c64, must be one of"),
+    (
+        lambda: bk.segment_sum(F32, np.zeros(2, np.int32), 4),
+        INVALID,
+        r"segment_ids has shape \(2,\), expected \(n = 3\)",
+    ),
+    (
+        lambda: bk.segment_sum(F32, np.zeros(3, np.float32), 4),
+        INVALID,
+        "segment_ids has dtype f32, expected i32 or i64",
+    ),
+    (lambda: bk.segment_sum(F32, np.zeros(3, np.int32), -1), INVALID, "num_segments is -1"),
+    (
+        lambda: bk.embedding_bag(np.zeros(2, np.int32), F32, OFFSETS, mode="max"),
+        INVALID,
+        "mode is 'max', must be one of sum, mean",
+    ),
+    (lambda: bk.tile(F32, 0), INVALID, r"repeats\[0\] is 0"),
+    (lambda: bk.tile_backward(F32, 3), INVALID, "must be a multiple of repeats"),
+    (lambda: bk.powi(F32, 1.5), INVALID, "powi: n is 1.5, must be an integer"),
+    (lambda: bk.affine(np.ones(2, np.int8), 300), INVALID, "scale is 300, must be <= 127"),
+    (lambda: bk.gelu(np.ma.masked_array([1.0], [True])), UNSUPPORTED, "masked array"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "text"), ERRORS, ids=[text for *_, text in ERRORS])
+def test_errors(call, error, text):
+    """Also at the second attempt."""
+    for _ in range(2):
+        with pytest.raises(error, match=text) as caught:
+            call()
+        assert caught.value.symbol
+
+
+def test_addresses_are_checked_anew():
+    """What a call like it passed says nothing of where arrays lie."""
+    x, b = np.arange(10, dtype=np.float32), np.ones(9, np.float32)
+    bk.add(x[:-1], b, out=np.empty(9, np.float32))
+    with pytest.raises(bk.InvalidProblemError, match="overlaps"):
+        bk.add(x[:-1], b, out=x[1:])
+    assert bk.add(x[:-1], b, out=x[:-1]).tolist() == list(range(1, 10))
+    bk.gelu(np.ones(10, np.float32))
+    with pytest.raises(bk.MisalignedOperandError):
+        bk.gelu(np.frombuffer(bytearray(41), np.uint8)[1:].view(np.float32))
+    fine, fixed = np.ones(9, np.float32), np.ones(9, np.float32)
+    bk.add(b, b, out=fine)
+    fixed.flags.writeable = False
+    with pytest.raises(bk.InvalidProblemError, match="out is read-only"):
+        bk.add(b, b, out=fixed)
+
+
+def test_many_shapes_are_forgotten():
+    """What is kept for calls like earlier ones does not grow without end."""
+    with Tries() as tries:
+        for extent in range(1, dispatch._MOST // 16):
+            with tries(extent):
+                assert bk.neg(np.ones(extent, np.float32)).shape == (extent,)
+    store = {}
+    for k in range(dispatch._MOST + 5):
+        dispatch._keep(store, k, k)
+    assert len(store) <= dispatch._MOST
+
+
+def test_the_stub_has_every_signature(tmp_path):
+    file = tmp_path / "functions.pyi"
+    root = pathlib.Path(bk.__file__).parent.parent
+    subprocess.run([sys.executable, "-m", "tools.gen_stub", file], cwd=root, check=True)
+    written = {f.name: f.args for f in ast.parse(file.read_text()).body if isinstance(f, ast.FunctionDef)}
+    for name in dir(functions):
+        arguments = written.pop(name)
+        names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        assert names == list(inspect.signature(getattr(functions, name)).parameters), name
+    assert not written
+
+
+def test_threads(rng):
+    """Calls of all sorts at once: what one thread prepares, others use."""
+    expected = {n: np.arange(n, dtype=np.float32) + 1 for n in range(1, 60)}
+
+    def work(_):
+        return [np.array_equal(bk.add(np.arange(n, dtype=np.float32), 1), expected[n]) for n in expected]
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        assert all(itertools.chain(*pool.map(work, range(32))))
+
+
+def test_functions_pickle():
+    for name in ("gelu", "mul_backward"):
+        assert pickle.loads(pickle.dumps(getattr(bk, name))) is getattr(bk, name)
+        assert copy.deepcopy(getattr(bk, name)) is getattr(bk, name)
