@@ -24,6 +24,7 @@ from tools.docs.formula import GREEK, typeset
 from tools.docs.groups import groups
 from tools.docs.site import PAGES, included
 
+pytestmark = pytest.mark.unsanitized("the programs of the pages make calls that other tests make")
 TEXTS = {str(path.relative_to(PAGES)): path.read_text() for path in sorted(PAGES.rglob("*.md"))}
 # Runs the blocks given on standard input in one namespace, and answers with what each printed.
 RUNNER = """
