@@ -91,7 +91,7 @@ ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test examples-node bench san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
+.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test examples-node bench docs san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
 all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
@@ -297,6 +297,17 @@ $(BUILD)/node/.stamp: tests/examples/node/package.json
 
 bench: $(LIBRARIES) gen $(VENV_READY) ## speed against a device copy and PyTorch; BENCH_ARGS=--help
 	$(PY) -m tools.bench $(BENCH_ARGS)
+
+# Pages by hand, and one a function from the op tables; their examples run on the CPU library.
+DOCS_READY := $(if $(VENV_READY),$(VENV)/.docs)
+$(VENV)/.docs: tools/docs/requirements.txt $(VENV)/.ready
+	@echo "$(VENV): tools/docs/requirements.txt"
+	$(Q)$(PIP_INSTALL) -r tools/docs/requirements.txt
+	@touch $@
+
+docs: cpu gen $(DOCS_READY) ## the documentation, a site that needs no server: build/docs/index.html
+	$(Q)BARACUDA_LIB="$${BARACUDA_LIB:-$(BUILD)/cpu/libbaracuda_kernels.so}" $(PY) -m tools.docs $(BUILD)/docs-src
+	$(Q)NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet -f $(BUILD)/docs-src/mkdocs.yml -d $(abspath $(BUILD)/docs)
 
 SANITIZE := -fsanitize=address,undefined,float-cast-overflow
 san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitizer and UndefinedBehaviorSanitizer

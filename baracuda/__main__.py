@@ -1,4 +1,4 @@
-"""python -m baracuda info | ops [--family FAMILY] | cflags"""
+"""python -m baracuda info | ops [NAME] [--family FAMILY] | cflags"""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import textwrap
 
 import baracuda
 from baracuda._console import exit_status
+from baracuda._describe import describe, guarantee
 from baracuda._lib import cuda_unavailable
 from baracuda._optable import rows
 from baracuda._vendor import how_to_install, preload, vendors
 from baracuda.errors import BaracudaError
-
-_GUARANTEE = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace"}
 
 
 def devices() -> list[str]:
@@ -60,7 +59,15 @@ def info() -> int:
     return 0
 
 
-def ops(family: str | None) -> int:
+def ops(name: str | None, family: str | None) -> int:
+    if name is not None:
+        lines = list(describe(name))
+        print(
+            *lines or [f"no op {name!r}; `python -m baracuda ops` lists all"],
+            sep="\n",
+            file=None if lines else sys.stderr,
+        )
+        return 0 if lines else 1
     chosen = [row for row in rows() if family in (None, row.family)]
     if not chosen:
         families = sorted({row.family for row in rows()})
@@ -68,8 +75,7 @@ def ops(family: str | None) -> int:
         return 1
     for row in chosen:
         dtypes = " x ".join(" ".join(slot) for slot in row.slots.values())
-        workspace = ", workspace" if row.workspace and row.deterministic == "yes" else ""
-        print(f"{row.family:13s} {row.pattern:38s} {dtypes:30s} {_GUARANTEE[row.deterministic]}{workspace}")
+        print(f"{row.family:13s} {row.pattern:38s} {dtypes:30s} {guarantee(row)}")
         if row.functions:
             names = f"{{F}}: {' '.join(row.functions)}"
             print(textwrap.fill(names, 116, initial_indent=" " * 14, subsequent_indent=" " * 19))
@@ -88,12 +94,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m baracuda", description="What this installation can do.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("info", help="the library in use, how it was built, and the CUDA devices")
-    listing = commands.add_parser("ops", help="the op table: dtypes and guarantees")
+    listing = commands.add_parser("ops", help="the op table: dtypes and guarantees; of one op, all there is to know")
+    listing.add_argument("name", nargs="?", help="an op or a function: gelu, segment_sum, unary_gelu_backward_f16")
     listing.add_argument("--family", help="only this family")
     commands.add_parser("cflags", help="compiler flags that find baracuda_kernels.h and the headers of C++")
     args = parser.parse_args()
     if args.command == "ops":
-        return ops(args.family)
+        return ops(args.name, args.family)
     return info() if args.command == "info" else cflags()
 
 

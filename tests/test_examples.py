@@ -1,6 +1,7 @@
 """The example of each language in tests/examples builds, runs and prints what all of them print.
 
-BARACUDA_EXAMPLES adds languages to the three that need nothing else: "rust go", or "all"; CI those that it could install. Node's koffi lies in build/node, where `make examples-node` has put it.
+BARACUDA_EXAMPLES adds languages to the three that need nothing else: "rust go", or "all"; CI those that it could
+install. Node's koffi lies in build/node, where `make examples-node` has put it.
 """
 
 import os

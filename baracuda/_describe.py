@@ -1,0 +1,109 @@
+"""What one op is, in words: `python -m baracuda ops gelu`."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+
+from baracuda._optable import Op, Param, Row, ops, rows
+from baracuda.errors import BaracudaError
+
+_WIDTH = 116
+_GUARANTEE = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace"}
+_DIRECTION = {"in": "in", "out": "out", "out?": "out, may be NULL", "inout": "in and out", "host": "host array"}
+# Words of an op's name that tell forms of one function apart.
+FORMS = {"backward", "param", "strided", "inplace", "u8cond", "u32cond", "i64cond"}
+# Prefixes of names that people leave out: gelu is unary_gelu.
+_PREFIXES = ("", "unary_", "binary_", "binary_cmp_", "ternary_", "gated_")
+
+
+def guarantee(row: Row) -> str:
+    """What a row promises of its results, with "workspace" where one merely helps."""
+    return _GUARANTEE[row.deterministic] + ", workspace" * (bool(row.workspace) and row.deterministic == "yes")
+
+
+def find(name: str) -> list[tuple[Row, str]]:
+    """(row, function) of the ops that people may mean: a whole op (unary_gelu_f32), one without its dtypes or arity
+    (gelu, gelu_backward), or the name of a function, which finds its gradients and other forms, too.
+    """
+    if name in ops():
+        op = ops()[name]
+        return [(op.row, op.function)]
+    members = [(row, function) for row in rows() for function in row.functions or ("",)]
+    meant = {prefix + name for prefix in _PREFIXES}
+    return [m for m in members if base(*m) in meant] or [m for m in members if stem(*m) in meant]
+
+
+def describe(name: str) -> Iterator[str]:
+    """Lines about the ops that a name stands for; none if there are none."""
+    for number, (row, function) in enumerate(find(name)):
+        if number:
+            yield ""
+        yield from _about(row, function, ops().get(name))
+
+
+def stem(row: Row, function: str) -> str:
+    """The name without dtypes: unary_gelu_backward."""
+    return re.sub(r"_?\{[TUI]\}", "", row.pattern.replace("{F}", function))
+
+
+def base(row: Row, function: str) -> str:
+    """What all forms and gradients of a function have in common: unary_gelu."""
+    return "_".join(word for word in stem(row, function).split("_") if word not in FORMS)
+
+
+def _about(row: Row, function: str, op: Op | None) -> Iterator[str]:
+    slots = "; ".join(f"{{{slot}}}: {' '.join(dtypes)}" for slot, dtypes in row.slots.items())
+    yield f"{row.pattern.replace('{F}', function)}    {slots}"
+    if function:
+        yield from _filled(row.functions[function])
+    yield from _filled(row.doc.replace("{F}", function))
+    width = max(len(param.name) for param in row.params)
+    for param in row.params:
+        yield f"    {param.name:{width}s}  {_meaning(row, function, param)}"
+    yield from _filled(_promises(row))
+    first = next(op for op in ops().values() if op.row is row and op.function == function)
+    yield from _prototype(op or first)
+
+
+def _filled(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+
+
+def _meaning(row: Row, function: str, param: Param) -> str:
+    dtype = f"{{{param.dtype}}}" if param.dtype in row.slots else param.dtype
+    text = f"{dtype} [{param.shape}]" if param.shape else dtype
+    if param.direction:
+        return f"{text}  {_DIRECTION[param.direction]}"
+    default = row.defaults.get(function, {}).get(param.name)
+    return text if default is None else f"{text}  usually {default}"
+
+
+def _promises(row: Row) -> str:
+    parts = [guarantee(row).partition(",")[0]]
+    parts += [f"{out} may be {' or '.join(inputs)}" for out, inputs in row.in_place.items() if inputs]
+    if row.accumulates:
+        parts.append(f"{row.accumulates} is added to")
+    if row.workspace:
+        parts.append(f"workspace: {row.workspace}")
+    return "; ".join(parts) + "."
+
+
+def _prototype(op: Op) -> Iterator[str]:
+    """The C prototype of the op's `_run`, by the types that the bindings know; nothing without a library."""
+    from baracuda._lib import default_library, symbol_name
+
+    try:
+        library = default_library()
+        kind = library.ffi.typeof(library.function(op.name))
+    except BaracudaError:  # there is no library, or it was built without this op
+        return
+    # cffi's types know of no const
+    params = [("const " * (param.direction in ("in", "host")), param.name) for param in op.row.params]
+    params += [("", name) for name in ("workspace", "workspace_bytes", "stream")]
+    types = [of.cname.replace(" *", "*") for of in kind.args]
+    arguments = ", ".join(f"{const}{of} {name}".replace(" ", "\0") for of, (const, name) in zip(types, params))
+    lines = textwrap.wrap(f"{kind.result.cname}\0{symbol_name(op.name)}({arguments});", _WIDTH - 6)
+    for number, line in enumerate(lines):
+        yield ("      " if number else "  ") + line.replace("\0", " ")

@@ -1,0 +1,73 @@
+"""`python -m baracuda ops NAME`: what it says of each op is what the header says."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from baracuda._describe import describe, find
+from baracuda._optable import ops, rows
+from harness import ROOT
+from harness.child import child_environment
+
+HEADER = " ".join((ROOT / "include" / "baracuda_kernels.h").read_text().split())
+
+
+def test_what_it_says_of_every_op(library):
+    """Name, every argument with its shape, and the prototype of the first dtype."""
+    seen = set()
+    for op in ops().values():
+        if (op.row.name, op.function) in seen:
+            continue
+        seen.add((op.row.name, op.function))
+        lines = list(describe(op.name))
+        assert lines[0].startswith(op.row.pattern.replace("{F}", op.function))
+        for param in op.row.params:
+            assert any(line.split()[:1] == [param.name] and param.shape in line for line in lines), param.name
+        start = next(i for i, line in enumerate(lines) if line.startswith("  int32_t baracuda_kernels_"))
+        prototype = " ".join(" ".join(lines[start:]).split())
+        assert f"_{op.name}_run(" in prototype
+        assert f"BARACUDA_API {prototype}" in HEADER
+
+
+@pytest.mark.parametrize(
+    ("name", "stems"),
+    [
+        ("gelu", {"unary_gelu_{T}", "unary_gelu_{T}_strided", "unary_gelu_backward_{T}"}),
+        ("gelu_backward", {"unary_gelu_backward_{T}"}),
+        ("segment_sum", {"segment_sum{I}_{T}", "segment_sum_backward{I}_{T}"}),
+        ("segment_sum_backward", {"segment_sum_backward{I}_{T}"}),
+        ("unary_gelu_bf16", {"unary_gelu_{T}"}),
+        ("where", {"where_{T}", "where_i64cond_{T}", "where_backward_{T}"}),
+        ("affine", {"affine_{T}", "affine_inplace_{T}"}),
+    ],
+)
+def test_names(name, stems):
+    found = {row.pattern.replace("{F}", function) for row, function in find(name)}
+    assert stems <= found
+    assert not any(re.search(r"erf|tanh|unsorted|grid", stem) for stem in found)
+
+
+def test_every_function_is_found_by_its_name():
+    for row in rows():
+        for function in row.functions:
+            assert (row, function) in find(function), (row.name, function)
+
+
+def test_program(library):
+    command = [sys.executable, "-m", "baracuda", "ops"]
+    environment = child_environment(BARACUDA_LIB=library.path)
+    result = subprocess.run([*command, "gelu"], env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    for part in (
+        "x Phi(x)",
+        "{T} [numel]  in",
+        "f32 f16 bf16 f64",
+        "deterministic",
+        "baracuda_kernels_unary_gelu_f32_run(",
+    ):
+        assert part in result.stdout
+    result = subprocess.run([*command, "nonsense"], env=environment, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == "no op 'nonsense'; `python -m baracuda ops` lists all\n"

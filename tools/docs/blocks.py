@@ -1,0 +1,33 @@
+"""Code blocks of a page."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+
+
+@dataclasses.dataclass
+class Block:
+    """A program, and what the page says that it prints: the block of language "text" that is next to it, if any."""
+
+    language: str
+    code: str
+    output: str
+
+
+def blocks_of(text: str) -> list[Block]:
+    found = list(FENCE.finditer(text))
+    blocks = []
+    for m, after in zip(found, [*found[1:], None]):
+        is_output = after is not None and after[1] == "text" and not text[m.end() : after.start()].strip()
+        if m[1] != "text":
+            blocks.append(Block(m[1], m[2], after[2] if after is not None and is_output else ""))
+    return blocks
+
+
+def needs_of(text: str) -> str:
+    """What a page's programs need beside NumPy: "torch", "cuda" or nothing. Its front matter says so."""
+    m = re.match(r"---\nneeds: (\w+)\n---\n", text)
+    return m[1] if m else ""

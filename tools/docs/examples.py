@@ -1,0 +1,188 @@
+"""The examples of the op pages: files of examples/, cut into cells, rewritten for a function, and run.
+
+A file is a program about one function of a form, unary.py about gelu. Its cells begin with `# %% title` or
+`# %% title: op`; one that names an op is left out where the function lacks it. For another function the name is put in
+place of the file's, and the numbers, if they would give NaN or infinity, are exchanged for others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import re
+
+from baracuda._describe import base
+from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
+from tools.docs import ROOT
+from tools.docs.groups import Group
+
+EXAMPLES = ROOT / "tools" / "docs" / "examples"
+IMPORTS = "import numpy as np\n\nimport baracuda as bk\n\n"  # of cells but the first they are left out
+# The function that the file of a form is about.
+OWN = {"unary": "gelu", "unary_param": "elu", "binary": "mul", "binary_cmp": "eq", "ternary": "clamp", "gated": "glu"}
+# Inputs in the place of those of a file, tried until nothing but finite numbers is printed.
+OTHER_NUMBERS = (
+    {},
+    {"[-2, -0.5, 0.25, 1.5, 3]": "[-0.9, -0.5, 0.1, 0.5, 0.9]"},
+    {"[-2, -0.5, 0.25, 1.5, 3]": "[0.25, 0.5, 0.6, 0.75, 0.9]"},
+    {"[-2, -0.5, 0.25, 1.5, 3]": "[1.5, 2, 3, 4, 8]", "[[-2, 0.5, 1], [4, 5.5, -7]]": "[[2, 0.5, 1], [4, 5.5, 7]]"},
+)
+WHOLE_NUMBERS = {
+    "[-2, -0.5, 0.25, 1.5, 3]": "[-2, 0, 1, 6, 40]",
+    "[[-2, 0.5, 1], [4, 5.5, -7]]": "[[-2, 5, 1], [4, 12, -7]]",
+    "[[2, -1.5, 3]]": "[[2, 3, 1]]",
+}
+TRUTHS = {
+    "[-2, -0.5, 0.25, 1.5, 3]": "[True, False]",
+    "[[-2, 0.5, 1], [4, 5.5, -7]]": "[[True, False], [False, True]]",
+    "[[2, -1.5, 3]]": "[[True, False]]",
+}
+PARAMETERS = (2.0, -1.0)  # of functions that have no defaults
+
+
+@dataclasses.dataclass
+class Cell:
+    title: str
+    needs: str  # an op, or ""
+    code: str
+    output: str = ""
+
+
+def cells_of(text: str) -> list[Cell]:
+    parts = re.split(r"^# %% ([^:\n]*)(?:: (\w+))?\n", text, flags=re.M)[1:]
+    return [Cell(title, needs or "", code.strip()) for title, needs, code in zip(*[iter(parts)] * 3)]
+
+
+def run(cells: list[Cell]) -> None:
+    """Run cells one after the other in one namespace, each with what it printed."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for cell in cells:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(cell.code, f"example: {cell.title}", "exec"), namespace)
+        cell.output = printed.getvalue().rstrip()
+
+
+def sources_of(group: Group) -> list[str]:
+    """Names of the files that tell of a group."""
+    if (EXAMPLES / f"{group.key}.py").exists():
+        return [group.key]
+    names = [f"function_{group.arity}"]
+    names += [group.arity] if has_plain_plan(group) else []
+    if any("_param_" in op for op in group.ops) and group.arity == "unary":
+        names.append("unary_param")
+    return names
+
+
+def has_plain_plan(group: Group) -> bool:
+    """Whether the plan without parameters takes the function."""
+    if group.arity != "unary":
+        return True
+    from baracuda.elementwise.unary import UnaryPlan
+    from baracuda.kinds import UnaryKind
+
+    return UnaryKind[group.function.upper()] not in UnaryPlan.elsewhere
+
+
+def adapted(cells: list[Cell], name: str, group: Group, numbers: dict[str, str]) -> list[Cell]:
+    """The cells of file `name` for the function of a group."""
+    dtype = group.dtypes[0]
+    replacements = dict(numbers)
+    form = name.removeprefix("function_")
+    if form != name:
+        replacements |= calls_of(group, OWN[form])
+    if name in OWN:
+        replacements |= {f"Kind.{OWN[name].upper()}": f"Kind.{group.function.upper()}"}
+    if dtype == "bool":
+        replacements |= {"np.float32": "np.bool_", "bk.f32": "bk.bool_"}
+    elif dtype[0] in "iu":
+        replacements |= {"np.float32": "np.int32", "bk.f32": "bk.i32"}
+    replacements |= backward_operands(group)
+    if name == "unary_param":
+        replacements["params=(1.0,)"] = f"params={parameters_of(group)}"
+    made = []
+    for cell in cells:
+        needs = cell.needs.replace(f"_{OWN.get(form, '?')}_", f"_{group.function}_")
+        if needs and not {needs, needs.replace("_backward", "_param_backward")} & set(group.ops):
+            continue
+        code = cell.code
+        for old, new in replacements.items():
+            code = code.replace(old, new)
+        made.append(Cell(cell.title, needs, code))
+    return made
+
+
+def calls_of(group: Group, own: str) -> dict[str, str]:
+    """The calls of the function that a file is about, and of its gradient, and what they are for a group."""
+    calls = {}
+    for spec in functions_of(group):
+        forward = not spec.name.endswith("_backward")
+        given = [(CLAMP if own == "clamp" else {}).get(a.name, a.name) for a in spec.arrays]
+        required = [a for a in spec.numbers if a.default is REQUIRED]
+        given += [f"{kind_of(of_number(spec, a))(PARAMETERS[i])}" for i, a in enumerate(required)]
+        arrays = {"gelu": "x", "glu": "x", "mul": "a, b", "eq": "a, b", "clamp": "a, b, c"}[own]
+        call = f"bk.{own}({arrays})" if forward else f"bk.{own}_backward(dy, {arrays})"
+        calls[call] = f"bk.{spec.name}({', '.join(given)})"
+        if not forward and len(spec.outputs) == 1:
+            calls[f"print(*{call})"] = f"print({calls[call]})"
+    return dict(sorted(calls.items(), key=lambda pair: -len(pair[0])))
+
+
+CLAMP = {"x": "a", "min": "b", "max": "c"}  # what its operands are called in the files
+
+
+def of_number(spec: Spec, argument: Argument) -> str:
+    return next(p.dtype for p in spec.row.params if p.name == argument.number)
+
+
+def functions_of(group: Group) -> list[Spec]:
+    """The Python functions whose ops are on a group's page."""
+    return [spec for spec in specs().values() if base(spec.row, spec.function) == group.key]
+
+
+def backward_operands(group: Group) -> dict[str, str]:
+    """What the gradient reads: the input, the output or nothing."""
+    found: dict[str, str] = {}
+    for row, function in group.members:
+        if "_backward" not in row.pattern or not function:
+            continue
+        reads = row.reads.get(function)
+        if row.saves.get(function) == "y":
+            found["BackwardArgs(dy=dy, x=x,"] = "BackwardArgs(dy=dy, y=y,"
+        elif row.saves and reads is not None and not any(reads.values()):
+            found["UnaryBackwardArgs(dy=dy, x=x,"] = "UnaryBackwardArgs(dy=dy,"
+        if row.pattern.startswith("binary") and "a" not in {p.name for p in row.params}:
+            found["BackwardArgs(dy=dy, a=a, b=b,"] = "BackwardArgs(dy=dy,"
+    return found
+
+
+def parameters_of(group: Group) -> str:
+    """The defaults of the function, as a tuple."""
+    row, function = next((row, function) for row, function in group.members if "_param_" in row.pattern)
+    names = [p for p in row.params if p.role == "parameter"]
+    defaults = row.defaults.get(function, {})
+    values = [defaults.get(p.name, kind_of(p.dtype)(PARAMETERS[i])) for i, p in enumerate(names)]
+    return f"({', '.join(map(repr, values))}{',' * (len(values) == 1)})"
+
+
+def kind_of(dtype: str) -> type:
+    return int if dtype[0] in "iu" else float
+
+
+def examples_of(group: Group) -> list[Cell]:
+    """The cells of a group's page, run in one namespace."""
+    dtype = group.dtypes[0]
+    tries = (TRUTHS,) if dtype == "bool" else (WHOLE_NUMBERS,) if dtype[0] in "iu" else OTHER_NUMBERS
+    texts = {name: (EXAMPLES / f"{name}.py").read_text() for name in sources_of(group)}
+    made: list[Cell] = []
+    for numbers in tries:
+        made = [cell for name, text in texts.items() for cell in adapted(cells_of(text), name, group, numbers)]
+        for cell in made[1:]:
+            cell.code = cell.code.removeprefix(IMPORTS)
+        run(made)
+        if not any(re.search(r"\b(nan|inf)\b", cell.output) for cell in made):
+            break
+    if not made:
+        raise LookupError(f"{group.key}: tools/docs/examples has no program for it")
+    return made

@@ -1,0 +1,376 @@
+"""Formulas of the op tables, which are plain text, as MathML.
+
+MathML is laid out by the browser: a page needs no script, no font and no network for it. A sentence such as
+"x for x > 0, else p0 (e^x - 1)" is cut into words and runs of mathematics. Words stay text, with code for names of
+functions; each run is parsed by the usual precedence: ^, then products and quotients from left to right, then sums and
+relations. A quotient takes the whole product on its left and one factor on its right: dy / (2 y), -y^3 dy / 2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import re
+
+TOKEN = re.compile(
+    r"(?P<space>\s+)"
+    r"|(?P<word>[A-Za-z]+(?:-[A-Za-z]{2,})+|[A-Za-z]{2,}'s|[A-Z]'s|\d+-bit)"
+    r"|(?P<number>\d+(?:\.\d+)?)"
+    r"|(?P<name>[A-Za-z_]\w*(?:\{[TUI]\})*'?)"
+    r"|(?P<bitwise>(?<=\s)[|^](?=\s))"
+    r"|(?P<sign>-\+|\+-|\+=|<=|>=|==|!=|<<|>>|[-+*/%^|=<>&~()\[\],])"
+    r"|(?P<other>.)"
+)
+BITWISE = {"|": "bits|", "^": "bits^"}  # C's operators, which stand between spaces
+GREEK = {
+    "alpha": "\N{GREEK SMALL LETTER ALPHA}",
+    "beta": "β",
+    "lambda": "λ",
+    "pi": "π",
+    "phi": "φ",
+    "Phi": "Φ",
+    "Gamma": "Γ",
+    "inf": "∞",
+}
+SIGNS = {
+    "-": "\N{MINUS SIGN}", "*": "⋅", "<=": "≤", ">=": "≥", "!=": "≠", "==": "=", "<<": "≪", ">>": "≫", "-+": "∓",
+    "+-": "±", "bits|": "|", "bits^": "^",
+}  # fmt: skip
+RELATIONS = {
+    "+",
+    "-",
+    "+-",
+    "-+",
+    "=",
+    "==",
+    "!=",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "%",
+    "&",
+    "<<",
+    ">>",
+    "+=",
+    ",",
+    *BITWISE.values(),
+}
+BINDING = {"+", "*", "/", "^", "=", "==", "<=", ">=", "<", ">", "+="}  # a word beside one of them is a name
+ALWAYS = {"ln", "scale", "width", "sqrt"}
+# Words that stand beside operators or variables without being names.
+PLAIN = {
+    "for", "if", "where", "and", "or", "to", "towards", "else", "over", "of", "in", "is", "are", "may", "be", "at",
+    "the", "with", "from", "gives", "give", "than", "before", "beside", "as", "NaN", "equals", "count", "means", "one",
+    "each", "not", "only", "changed", "it", "so", "then", "sum", "sums", "when", "stays", "has",
+}  # fmt: skip
+# What follows the variable a; before any other word "a" is the article.
+AFTER_VARIABLE = PLAIN - {"sum", "one", "count"}
+
+
+@dataclasses.dataclass
+class Token:
+    kind: str
+    text: str
+
+
+def tokens_of(text: str) -> list[Token]:
+    """A parenthesis that follows a name directly is a "call": f(x), but not alpha (x + 1)."""
+    tokens: list[Token] = []
+    for m in TOKEN.finditer(text):
+        if m.lastgroup == "bitwise":
+            tokens.append(Token("sign", BITWISE[m[0]]))
+        else:
+            is_call = m[0] == "(" and bool(tokens) and tokens[-1].kind == "name"
+            tokens.append(Token("call" if is_call else str(m.lastgroup), m[0]))
+    return tokens
+
+
+def typeset(text: str) -> str:
+    """HTML of a sentence with its mathematics as MathML."""
+    tokens = tokens_of(text)
+    is_math = classified(tokens)
+    parts, at = [], 0
+    while at < len(tokens):
+        end = at
+        while end < len(tokens) and is_math[end] == is_math[at]:
+            end += 1
+        piece = tokens[at:end]
+        parts.append(run(piece) if is_math[at] else prose(piece))
+        at = end
+    return "".join(parts)
+
+
+def classified(tokens: list[Token]) -> list[bool]:
+    """For each token whether it is mathematics."""
+    said = [_is_math(tokens, i) for i in range(len(tokens))]
+    depth = 0
+    for i, token in enumerate(tokens):  # commas within the parentheses of a function or an interval
+        if said[i] and token.text in "([":
+            depth += 1
+        elif said[i] and token.text in ")]":
+            depth -= 1
+        elif not said[i] and token.kind not in ("sign", "call", "space"):
+            depth = 0
+        if token.text == ",":
+            said[i] = depth > 0 and _stays_open(tokens, said, i)
+    for i, token in enumerate(tokens):  # spaces belong to what is on both sides
+        if token.kind == "space":
+            said[i] = 0 < i < len(tokens) - 1 and said[i - 1] and said[i + 1]
+    return said
+
+
+def _stays_open(tokens: list[Token], said: list[bool], at: int) -> bool:
+    """Whether a parenthesis closes behind a comma before any word stands there."""
+    depth = 1
+    for token, math in zip(tokens[at + 1 :], said[at + 1 :]):
+        if token.kind in ("space",) or token.text == ",":
+            continue
+        if not math:
+            return False
+        depth += (token.text in "([") - (token.text in ")]")
+        if depth == 0:
+            return True
+    return False
+
+
+def _is_math(tokens: list[Token], i: int) -> bool:
+    token = tokens[i]
+    if token.kind in ("number", "sign", "call"):
+        return token.text != ","
+    if token.kind != "name":
+        return False
+    before, after = _beside(tokens, i, -1), _beside(tokens, i, 1)
+    tight = tokens[i + 1].text if i + 1 < len(tokens) else ""
+    if token.text == "a":  # the variable, or the article
+        words = after and after.kind in ("name", "word") and len(after.text) > 2 and after.text not in AFTER_VARIABLE
+        return not words or _is_applied(tokens, i)
+    if token.text == "mod":
+        return bool(before and before.kind == "name" and _in_brackets(tokens, i))
+    if token.text in PLAIN:
+        return False
+    if len(token.text) == 1:
+        return token.text not in "ICAE"
+    if re.fullmatch(r"d[a-z]|[pt]\d+", token.text) or token.text in GREEK or token.text in ALWAYS:
+        return True
+    if tight in ("(", "["):
+        return True
+    if _in_brackets(tokens, i):
+        return True
+    return any(t is not None and t.kind == "sign" and t.text in BINDING for t in (before, after))
+
+
+def _is_applied(tokens: list[Token], i: int) -> bool:
+    """Whether the next name is a function with its argument."""
+    return [token.kind for token in tokens[i + 1 : i + 3]] == ["space", "name"] and (
+        i + 3 < len(tokens) and tokens[i + 3].text == "("
+    )
+
+
+def _beside(tokens: list[Token], i: int, step: int) -> Token | None:
+    i += step
+    while 0 <= i < len(tokens) and tokens[i].kind == "space":
+        i += step
+    return tokens[i] if 0 <= i < len(tokens) else None
+
+
+def _in_brackets(tokens: list[Token], i: int) -> bool:
+    """Whether it is part of the index of an array: input[i], weight[indices[k]]."""
+    depth = 0
+    for k in range(i - 1, -1, -1):
+        if tokens[k].text == "]":
+            depth += 1
+        elif tokens[k].text == "[":
+            if depth == 0:
+                return k > 0 and tokens[k - 1].kind == "name"
+            depth -= 1
+    return False
+
+
+def prose(tokens: list[Token]) -> str:
+    return "".join(f"<code>{t.text}</code>" if t.kind == "name" and "_" in t.text else escape(t.text) for t in tokens)
+
+
+def escape(text: str) -> str:
+    """Text that neither HTML nor Markdown takes for a mark."""
+    return re.sub(r"[^\w\s,.;:'()=+/ -]|_", lambda m: f"&#{ord(m[0])};", text)
+
+
+def run(tokens: list[Token]) -> str:
+    """A run of mathematics; what cannot belong to it at its ends, such as a lone parenthesis, stays text."""
+    start, end = 0, len(tokens)
+    while start < end and (tokens[start].text in (")", "]", "/") or (_unclosed(tokens[start:end]))):
+        start += 1
+    while end > start and (tokens[end - 1].text in ("(", "[", "/", " ") or _unopened(tokens[start:end])):
+        end -= 1
+    middle = [t for t in tokens[start:end] if t.kind != "space"]
+    before, after = prose(tokens[:start]), prose(tokens[end:])
+    if not any(t.kind in ("name", "number") for t in middle) or (len(middle) == 1 and middle[0].kind == "number"):
+        return prose(tokens)
+    return f"{before}<math>{Parser(middle).sentence()}</math>{after}"
+
+
+def _unclosed(tokens: list[Token]) -> bool:
+    """Whether the first token opens what the run does not close."""
+    if tokens[0].text not in "([":
+        return False
+    depth = 0
+    for token in tokens:
+        depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
+        if depth == 0:
+            return False
+    return True
+
+
+def _unopened(tokens: list[Token]) -> bool:
+    return _unclosed([Token(t.kind, t.text.translate(str.maketrans("()[]", ")(]["))) for t in reversed(tokens)])
+
+
+@dataclasses.dataclass
+class Node:
+    """MathML of a factor; of one in parentheses also what is inside, for a fraction or exponent that needs none."""
+
+    text: str
+    inside: str = ""
+    is_name: bool = False
+
+    @property
+    def bare(self) -> str:
+        return self.inside or self.text
+
+
+class Parser:
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens, self.at = tokens, 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at].text if self.at < len(self.tokens) else ""
+
+    def take(self) -> Token:
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def sentence(self) -> str:
+        parts = []
+        while self.at < len(self.tokens):
+            parts.append(self.sum())
+            if self.at < len(self.tokens):  # a parenthesis whose other one stands in another run
+                parts.append(sign(self.take().text))
+        return "".join(parts)
+
+    def sum(self, closing: str = "") -> str:
+        """Products between signs, up to what closes them."""
+        parts: list[str] = []
+        while self.at < len(self.tokens):
+            text = self.peek()
+            if text in RELATIONS and text != closing:
+                parts.append(sign(self.take().text))
+            elif text and text not in ")]" and text != closing:
+                parts.append(self.product())
+            else:
+                break
+        return "".join(parts)
+
+    def product(self) -> str:
+        factors: list[Node] = []
+        while self.at < len(self.tokens):
+            text = self.peek()
+            if text in RELATIONS or text in ")]" or (text == "|" and self.in_bars):
+                break
+            if text == "/":
+                self.take()
+                if not factors or self.at == len(self.tokens):
+                    factors.append(Node(sign("/")))
+                    continue
+                below = self.power()
+                above = factors[0].bare if len(factors) == 1 else joined(factors)
+                factors = [Node(f"<mfrac><mrow>{above}</mrow><mrow>{below.bare}</mrow></mfrac>")]
+            elif text == "*":
+                self.take()
+                factors.append(Node(sign("*")))
+            elif text == "mod":
+                self.take()
+                factors.append(Node('<mspace width="0.3em"/><mi>mod</mi><mspace width="0.3em"/>'))
+            else:
+                factors.append(self.power())
+        return joined(factors)
+
+    in_bars = False
+
+    def power(self) -> Node:
+        base = self.atom()
+        while self.peek() == "^" and self.at + 1 < len(self.tokens):
+            self.take()
+            minus = sign(self.take().text) if self.peek() == "-" else ""
+            exponent = self.atom()
+            base = Node(f"<msup><mrow>{base.text}</mrow><mrow>{minus}{exponent.bare}</mrow></msup>")
+        return base
+
+    def atom(self) -> Node:
+        if self.at == len(self.tokens):
+            return Node("")
+        token = self.take()
+        if token.kind == "number":
+            return Node(f"<mn>{token.text}</mn>")
+        if token.text == "~":
+            return Node(sign("~") + self.power().text)
+        if token.text == "|":
+            outer, self.in_bars = self.in_bars, True
+            inside = self.sum("|")
+            self.in_bars = outer
+            if self.peek() == "|":
+                self.take()
+            return Node(f"<mrow>{bar()}{inside}{bar()}</mrow>")
+        if token.text in "([":
+            outer, self.in_bars = self.in_bars, False
+            inside = self.sum()
+            self.in_bars = outer
+            closing = sign(self.take().text) if self.peek() in (")", "]") else ""
+            if not closing:  # its end stands in another run
+                return Node(sign(token.text) + inside)
+            return Node(f"<mrow>{sign(token.text)}{inside}{closing}</mrow>", inside if token.text == "(" else "")
+        if token.kind != "name":
+            return Node(sign(token.text))
+        return self.applied(token)
+
+    def applied(self, token: Token) -> Node:
+        if token.text == "sqrt" and self.peek() == "(":
+            return Node(f"<msqrt><mrow>{self.atom().bare}</mrow></msqrt>")
+        text = name(token.text)
+        if self.peek() == "[":
+            return Node(f"<mrow>{text}{self.atom().text}</mrow>")
+        if self.at < len(self.tokens) and self.tokens[self.at].kind == "call":
+            return Node(f"<mrow>{text}<mo>&#8289;</mo>{self.atom().text}</mrow>")
+        return Node(text, is_name=True)
+
+
+def joined(factors: list[Node]) -> str:
+    """A product: names and numbers side by side need room between them."""
+    parts: list[str] = []
+    for i, factor in enumerate(factors):
+        if i and not factor.text.startswith("<mo") and not factors[i - 1].text.startswith("<mo"):
+            parts.append('<mspace width="0.2em"/>')
+        parts.append(factor.text)
+    return "".join(parts)
+
+
+def sign(text: str) -> str:
+    return f"<mo>{escape_sign(SIGNS.get(text, text))}</mo>"
+
+
+def escape_sign(text: str) -> str:
+    return "".join(f"&#{ord(c)};" for c in text)
+
+
+def bar() -> str:
+    return '<mo stretchy="false">&#124;</mo>'
+
+
+def name(text: str) -> str:
+    if text in GREEK:
+        return f"<mi>{GREEK[text]}</mi>"
+    if m := re.fullmatch(r"([pt])(\d+)", text):
+        return f"<msub><mi>{m[1]}</mi><mn>{m[2]}</mn></msub>"
+    if re.fullmatch(r"d[a-z]", text):
+        return f"<mrow><mi>d</mi><mi>{text[1]}</mi></mrow>"
+    return f"<mi>{html.escape(text, quote=False).replace('_', '&#95;')}</mi>"

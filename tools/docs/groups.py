@@ -1,0 +1,89 @@
+"""Which ops share a page: all forms, dtypes and gradients of one function."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+from baracuda._describe import base
+from tools.docs import ROOT
+
+from abi_row import Row  # isort: skip
+from abi_table import read_all  # isort: skip
+
+ARITIES = ("unary", "binary_cmp", "binary", "ternary", "gated")
+TITLES = {
+    "unary": "Functions of one operand",
+    "binary": "Functions of two operands",
+    "binary_cmp": "Comparisons",
+    "ternary": "Functions of three operands",
+    "gated": "Gated activations",
+    "": "Other elementwise ops",
+    "attention": "Attention",
+    "embedding": "Embedding",
+    "image": "Image",
+    "segment": "Segments",
+    "shape_layout": "Shape and layout",
+}
+
+
+@dataclasses.dataclass
+class Group:
+    """The ops of one page.
+
+    key       unary_gelu
+    family    folder of native/
+    arity     "unary" for unary_gelu; empty for an op that is the only one of its form, such as fill
+    function  gelu
+    members   (row, the row's F or "") in the order of the tables
+    """
+
+    key: str
+    family: str
+    arity: str
+    function: str
+    members: list[tuple[Row, str]] = dataclasses.field(default_factory=list)
+
+    @property
+    def section(self) -> str:
+        """Key of TITLES under which the index lists it."""
+        return self.arity if self.family == "elementwise" else self.family
+
+    @property
+    def path(self) -> str:
+        """The page, in the folder of sources."""
+        return f"ops/{self.family}/{self.key}.md"
+
+    @functools.cached_property
+    def ops(self) -> dict[str, tuple[Row, dict[str, str]]]:
+        return {
+            op: (row, slots)
+            for row, function in self.members
+            for op, slots in row.instances()
+            if slots.get("F", "") == function
+        }
+
+    @property
+    def dtypes(self) -> list[str]:
+        """What {T} may be in any member, in the order of the tables."""
+        return list(dict.fromkeys(dtype for row, _ in self.members for dtype in row.slots["T"]))
+
+
+def groups() -> dict[str, Group]:
+    """All pages by key. Forward before backward, plain before strided, as the tables have them."""
+    found: dict[str, Group] = {}
+    for row in sorted(read_all(), key=lambda row: "_backward" in row.pattern):
+        for function in row.functions or ("",):
+            key = base(row, function)
+            if key not in found:
+                arity = next((a for a in ARITIES if key.startswith(f"{a}_")), "")
+                found[key] = Group(key, row.family, arity, key.removeprefix(f"{arity}_"))
+            found[key].members.append((row, function))
+    return found
+
+
+def table_path(row: Row) -> str:
+    """The table that has the row, in the repository."""
+    path = f"native/{row.family}/{row.table}.abi"
+    assert (ROOT / path).exists(), path
+    return path

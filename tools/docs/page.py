@@ -1,0 +1,279 @@
+"""The page of a group, in Markdown."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import textwrap
+from typing import Any
+
+from tools.docs.examples import Cell, functions_of
+from tools.docs.formula import typeset
+from tools.docs.groups import TITLES, Group, table_path
+from tools.docs.measured import details, error, speed, table
+
+from abi_row import Param, Row  # isort: skip
+
+ROLES = {
+    "extent": "number of elements, rows or columns",
+    "rank": "number of axes, 0 to 8",
+    "shape": "extents",
+    "axis": "axis",
+    "mode": "choice between variants",
+    "parameter": "parameter of the function",
+}
+DIRECTIONS = {
+    "in": "input", "out": "output", "out?": "output, may be NULL", "inout": "read and written", "host": "host array",
+}  # fmt: skip
+DETERMINISTIC = {
+    "yes": "Deterministic: every launch gives the same bits.",
+    "no": "Not deterministic.",
+    "workspace": "Deterministic with a workspace, and only then.",
+}
+
+
+def page(group: Group, cells: list[Cell], refused: list[tuple[str, str]]) -> str:
+    """A page's text. `cells` were run; `refused` is what refusals() found."""
+    plain = [member for member in group.members if "_strided" not in member[0].pattern] or group.members
+    parts = [
+        f"# {group.function}\n",
+        f"{TITLES[group.section]} · `{group.key}` · {' '.join(f'`{dtype}`' for dtype in group.dtypes)}\n",
+        formulas(group),
+        "## Example\n\n" + example(cells),
+        "## Python\n\n" + "\n\n".join(filter(None, (functions(group), python(cells)))),
+        f"## C\n\n{TAIL}\n\n" + "\n\n".join(form(group, row, function) for row, function in plain),
+    ]
+    if strided := [member for member in group.members if member not in plain]:
+        body = "\n\n".join(form(group, row, function) for row, function in strided)
+        parts.append(f"## C, strided forms\n\n{STRIDED}\n\n{body}")
+    head = ("status", "what `baracuda_kernels_last_error()` says behind the name of the op")
+    lines = [(status, f"`{text}`".replace("|", "\\|")) for status, text in refused]
+    parts.append(f"## Errors\n\n{REFUSED}\n\n{details('All of them', table(head, lines))}")
+    if text := error(group):
+        parts.append(f"## Error against the true value\n\n{text}")
+    if text := speed(group):
+        parts.append(f"## Speed\n\n{text}")
+    tables = dict.fromkeys(table_path(row) for row, _ in group.members)
+    headers = dict.fromkeys(f"native/{h}" for row, f in group.members for h in row.includes_of({"F": f}))
+    own = [h for h in headers if f"/{group.family}/" in h]
+    links = ", ".join(f"[{path}](repo:{path})" for path in [*tables, *own])
+    parts.append(f"## Source\n\n{links}\n")
+    return "\n\n".join(parts) + "\n"
+
+
+TAIL = (
+    "Behind its own arguments each `_run` takes the [workspace](../../concepts/workspaces.md), its size in bytes and "
+    "the [stream](../../concepts/streams.md); NULL, 0 and NULL will do unless the workspace is said to be needed."
+)
+STRIDED = (
+    "Every stride counts elements and may be 0 or negative. "
+    "[Strides](../../concepts/strides.md) says what broadcasts and what is summed."
+)
+REFUSED = (
+    "These calls fail, and nothing is written. They are made while this page is, on the CPU library. Python raises the "
+    "[exception](../../concepts/errors.md) of the status, mostly with a text of its own before C is called."
+)
+
+
+# --- what it computes ------------------------------------------------------------------------------------------------
+
+
+def formulas(group: Group) -> str:
+    """One line for each thing that the group computes; forms that compute the same share it."""
+    said: dict[str, list[str]] = {}
+    for row, function in group.members:
+        if "_strided" in row.pattern and not row.pattern.startswith("gated"):
+            continue
+        said.setdefault(statement(row, function), []).append(heading(group, row, function))
+    items = [
+        f'<div class="bk-formula"><span class="bk-form">{escape(", ".join(names))}</span><p>{text}</p></div>'
+        for text, names in said.items()
+    ]
+    return '<div class="bk-formulas">\n' + "\n".join(items) + "\n</div>"
+
+
+def escape(text: str) -> str:
+    """Text of which Markdown takes nothing for a mark, but for code between backticks."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(p if p.startswith("`") else re.sub(r"[{}*_<>]", lambda m: f"&#{ord(m[0])};", p) for p in parts)
+
+
+def name_of(row: Row, function: str) -> str:
+    """The ops of a row without their dtypes: unary_gelu_backward."""
+    name = row.pattern.replace("{F}", function)
+    return re.sub(r"_?\{[TUI]\}", "", name)
+
+
+def statement(row: Row, function: str) -> str:
+    """What a row computes for a function, as HTML."""
+    doc = row.doc.replace("{F}", function)
+    if not function:
+        return typeset(doc)
+    said = row.functions[function]
+    formula = typeset(said)
+    result = "dx" if "_backward" in row.pattern else "y"
+    outputs = [p.name for p in row.pointers if p.is_output]
+    lead = formula if "=" in said.split(",")[0] and re.match(r"d?\w+ =", said) else None
+    if lead is None and len(outputs) == 1 and formula.startswith("<math>"):
+        lead = formula.replace("<math>", f"<math>{equals(outputs[0])}", 1)
+    text = lead or formula
+    doc = re.sub(r"^y = f\([a-z, ]*\)(, |\.? ?)", "", doc)
+    doc = re.sub(rf"^{result} from ", f"{result} from ", doc)
+    return f"{display(text)}<br><small>{typeset(doc[:1].upper() + doc[1:] if doc[:1] not in 'yd' else doc)}</small>"
+
+
+def equals(name: str) -> str:
+    return "<mrow><mi>d</mi><mi>x</mi></mrow><mo>=</mo>" if name == "dx" else f"<mi>{name}</mi><mo>=</mo>"
+
+
+def display(text: str) -> str:
+    """Fractions in full size."""
+    return text.replace("<math>", '<math displaystyle="true">')
+
+
+# --- C ---------------------------------------------------------------------------------------------------------------
+
+
+def form(group: Group, row: Row, function: str) -> str:
+    """Prototypes, arguments and guarantees of one row."""
+    op, slots = next((op, slots) for op, (of, slots) in group.ops.items() if of is row)
+    prototypes = "\n".join(
+        prototype(result, name, params) for result, name, params in row.prototypes(op, {**slots, "F": function})
+    )
+    instances = [(name, chosen) for name, (of, chosen) in group.ops.items() if of is row]
+    lines = [argument(p, row, function, slots) for p in row.params]
+    head = ("argument", "C type", "", "")
+    return "\n\n".join(
+        [
+            f"### {heading(group, row, function)}",
+            dtypes(row),
+            f"```c\n{prototypes}\n```",
+            table(head, lines),
+            "\n".join(f"- {text}" for text in promises(row, function)),
+            details(f"All {len(instances)} functions", " ".join(f"`{name}`" for name, _ in instances))
+            if len(instances) > 1
+            else "",
+        ]
+    ).rstrip()
+
+
+def heading(group: Group, row: Row, function: str) -> str:
+    """The name without dtypes, and where that is another form's, too, what the table adds to tell the rows apart."""
+    name = name_of(row, function)
+    more = row.name.partition(" ")[2]
+    alone = [name_of(*member) for member in group.members].count(name) == 1
+    return name if alone or not more else f"{name}, {more}"
+
+
+def dtypes(row: Row) -> str:
+    parts = [f"`{{{slot}}}` is {listed(choices)}" for slot, choices in row.slots.items()]
+    return "; ".join(parts) + "."
+
+
+def listed(names: Any) -> str:
+    quoted = [f"`{name}`" for name in names]
+    return " or ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
+
+
+def prototype(result: str, name: str, params: str) -> str:
+    """A prototype in lines of at most 96 columns."""
+    text = f"{result} {name}({params});"
+    if len(text) <= 96:
+        return text
+    unbroken = f"{params});".replace(", ", ",\0").replace(" ", "\1").replace("\0", " ")  # it breaks behind commas alone
+    body = textwrap.fill(unbroken, 96, initial_indent="    ", subsequent_indent="    ").replace("\1", " ")
+    return f"{result} {name}(\n{body}"
+
+
+def argument(p: Param, row: Row, function: str, slots: dict[str, str]) -> tuple[str, str, str, str]:
+    kind = p.prototype(slots).removesuffix(p.name).strip()
+    dtype = {"T": "`{T}`", "U": "`{U}`", "I": "`{I}`"}.get(p.dtype, f"`{p.dtype_of(slots)}`")
+    if p.is_pointer:
+        what = DIRECTIONS[p.direction]
+        if p.name == "saved":
+            what += f": `{row.saves[function]}` of the forward op"
+        return (f"`{p.name}`", f"`{kind}`", f"{dtype} `[{p.shape}]`", what)
+    what = {"stride": f"strides of `{p.of}`", "offset": f"offset within `{p.of}`"}.get(p.role) or ROLES[p.role]
+    default = row.defaults.get(function, {}).get(p.name)
+    if default is not None:
+        what += f", usually {default}"
+    return (f"`{p.name}`", f"`{kind}`", f"host `[{p.shape}]`" if p.direction == "host" else "", what)
+
+
+def promises(row: Row, function: str) -> list[str]:
+    said = [DETERMINISTIC[row.deterministic]]
+    for out, inputs in row.in_place.items():
+        if inputs:
+            said.append(f"`{out}` may be {listed(inputs)}.")
+    if row.is_apart:
+        said.append("No output may be an input.")
+    if row.accumulates:
+        said.append(f"`{row.accumulates}` is added to; clear it first to have the result alone.")
+    if row.workspace:
+        said.append(f"Workspace: {row.workspace}.")
+    reads = row.reads.get(function)
+    if reads is not None:
+        first = row.first_input.name
+        each = "; ".join(f"`{out}` reads {' '.join(f'`{x}`' for x in (first, *names))}" for out, names in reads.items())
+        said.append(f"An input that no wanted output reads may be NULL: {each}.")
+    return said
+
+
+# --- Python ----------------------------------------------------------------------------------------------------------
+
+
+def example(cells: list[Cell]) -> str:
+    parts = []
+    for cell in cells:
+        parts.append(f"**{cell.title}**\n\n```python\n{cell.code}\n```\n\n```text\n{cell.output}\n```")
+    return "\n\n".join(parts)
+
+
+def functions(group: Group) -> str:
+    """The functions on arrays: signatures, and what their docstrings add to the row."""
+    from baracuda.functions import documentation, signature
+
+    parts = []
+    for spec in functions_of(group):
+        paragraphs = documentation(spec).strip().split("\n\n")
+        start = next(i for i, text in enumerate(paragraphs) if text.startswith(("In the formulas", "dtypes:")))
+        notes = "\n\n".join(escape(text) for text in paragraphs[start:])
+        parts.append(f"```text\nbaracuda.{spec.name}({signature(spec)})\n```\n\n{notes}")
+    return "\n\n".join(parts)
+
+
+def python(cells: list[Cell]) -> str:
+    """The plans that the example names: their descriptors and arguments."""
+    import baracuda as bk
+
+    names = dict.fromkeys(re.findall(r"\bbk\.(\w+)Plan\b", "\n".join(cell.code for cell in cells)))
+    parts = []
+    for name in names:
+        plan = getattr(bk, f"{name}Plan")
+        descriptor, args = plan.descriptor_type, plan.args_type
+        lines = [
+            f"plan = baracuda.{name}Plan.select(stream, descriptor, preference=PlanPreference())",
+            "plan.run(stream, workspace, args)",
+            f"descriptor: {fields_of(descriptor)}",
+            f"args:       {fields_of(args)}",
+        ]
+        notes = [inspect.cleandoc(c.__doc__) for c in (descriptor, args) if own_doc(c)]
+        parts.append("```text\n" + "\n".join(lines) + "\n```\n\n" + "\n\n".join(escape(note) for note in notes))
+    return (
+        "\n\n".join(part.rstrip() for part in parts) + "\n\n[Plans](../../concepts/plans.md) has what all plans share."
+    )
+
+
+def own_doc(cls: type) -> bool:
+    """Whether a class has a docstring of its own, and not the one that dataclasses give it."""
+    return bool(cls.__dict__.get("__doc__")) and not str(cls.__doc__).startswith(f"{cls.__name__}(")
+
+
+def fields_of(cls: type) -> str:
+    fields = sorted(dataclasses.fields(cls), key=lambda field: field.kw_only)
+    parts = []
+    for field in fields:
+        default = "" if field.default is dataclasses.MISSING else f"={field.default!r}"
+        parts.append(("*, " if field.kw_only and "*, " not in "".join(parts) else "") + field.name + default)
+    return f"{cls.__name__}({', '.join(parts)})"

@@ -1,0 +1,130 @@
+"""The sources of the site: pages of pages/, the page of each group, the index, and mkdocs' configuration."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Callable
+
+from tools.docs import ROOT
+from tools.docs.examples import examples_of
+from tools.docs.formula import typeset
+from tools.docs.groups import TITLES, Group, groups
+from tools.docs.page import page
+from tools.docs.refusals import refusals
+
+HERE = ROOT / "tools" / "docs"
+PAGES = HERE / "pages"
+FAMILIES = "Ops"
+INCLUDE = re.compile(r"^\{\{ (\S+) from (.*?) to (.*?) \}\}$", re.M)
+REPOSITORY = re.compile(r"\[([^\]]+)\]\(repo:([^)]*)\)")
+
+
+def write(target: pathlib.Path, say: Callable[[str], None] = lambda line: None) -> dict[str, Group]:
+    """Write everything below `target`, which is emptied first; returns the groups."""
+    import baracuda as bk
+
+    library = bk.default_library()
+    shutil.rmtree(target, ignore_errors=True)
+    sources = target / "pages"
+    for path in sorted(PAGES.rglob("*")):
+        if path.is_file():
+            place = sources / path.relative_to(PAGES)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if path.suffix == ".md":
+                place.write_text(linked(included(path.read_text())))
+            else:
+                shutil.copyfile(path, place)
+    found = groups()
+    for group in found.values():
+        place = sources / group.path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(linked(page(group, examples_of(group), refusals(group, library))))
+    (sources / "ops" / "index.md").write_text(index(found))
+    (target / "mkdocs.yml").write_text(configuration(found))
+    say(f"{len(found)} pages of ops, {len(list(PAGES.rglob('*.md')))} by hand, in {target}")
+    return found
+
+
+def included(text: str) -> str:
+    """`{{ README.md from A to B }}` becomes what that file has between the line that is A and the line that is B."""
+
+    def part(m: re.Match[str]) -> str:
+        lines = (ROOT / m[1]).read_text().splitlines()
+        try:
+            start = lines.index(m[2])
+            end = lines.index(m[3], start + 1)
+        except ValueError:
+            raise LookupError(f"{m[1]} has no line {m[2]!r} with {m[3]!r} behind it") from None
+        body = "\n".join(deeper(lines[start + 1 : end])).strip()
+        return re.sub(r"\]\((?!http|#|repo:)([^)]+)\)", r"](repo:\1)", body)
+
+    return INCLUDE.sub(part, text)
+
+
+def deeper(lines: list[str]) -> list[str]:
+    """What belongs to an item of a numbered list, indented by 3 columns for GitHub, by the 4 that mkdocs wants."""
+    made, in_code = [], False
+    for line in lines:
+        in_code ^= line.startswith("```")
+        made.append(f" {line}" if line.startswith("   ") and not in_code else line)
+    return made
+
+
+def linked(text: str) -> str:
+    """Links into the repository, `repo:path`: to where BARACUDA_REPOSITORY says it is read, else the path alone."""
+    base = os.environ.get("BARACUDA_REPOSITORY", "").rstrip("/")
+
+    def link(m: re.Match[str]) -> str:
+        if not (ROOT / m[2]).exists():
+            raise FileNotFoundError(f"link to {m[2]}, which is not in the repository")
+        if base:
+            return f"[{m[1]}]({base}/{m[2]})"
+        return f"`{m[2]}`" if m[1] == m[2] else f"{m[1]} (`{m[2]}`)"
+
+    return REPOSITORY.sub(link, text)
+
+
+def index(found: dict[str, Group]) -> str:
+    """All pages, by family, a line each."""
+    parts = ["# Ops\n", f"{len(found)} pages have {sum(len(group.ops) for group in found.values())} ops.\n"]
+    for section, title in TITLES.items():
+        inside = [group for group in found.values() if group.section == section]
+        if not inside:
+            continue
+        lines = ["| | | dtypes | |", "| --- | --- | --- | --- |"]
+        for group in inside:
+            row, function = group.members[0]
+            said = typeset(row.functions[function] if function else row.doc.split(". ")[0].rstrip("."))
+            gradient = "gradient" if any("_backward" in row.pattern for row, _ in group.members) else ""
+            link = f"[{group.function}]({group.path.removeprefix('ops/')})"
+            lines.append(f"| {link} | {said} | {short(group.dtypes)} | {gradient} |")
+        parts.append(f"## {title}\n\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+FLOATS, INTEGERS = {"f32", "f64", "f16", "bf16"}, {f"{sign}{width}" for sign in "iu" for width in (8, 16, 32, 64)}
+
+
+def short(dtypes: list[str]) -> str:
+    names, left = [], set(dtypes)
+    for name, members in (("floats", FLOATS), ("integers", INTEGERS)):
+        if members <= left:
+            names.append(name)
+            left -= members
+    return ", ".join([*names, *(dtype for dtype in dtypes if dtype in left)])
+
+
+def configuration(found: dict[str, Group]) -> str:
+    """mkdocs.yml of tools/docs with the pages of ops in the place of its last line."""
+    lines = ["  - Ops:", "      - ops/index.md"]
+    for section, title in TITLES.items():
+        inside = [group for group in found.values() if group.section == section]
+        if inside:
+            lines.append(f"      - {title}:")
+            lines += [f"          - {group.function}: {group.path}" for group in inside]
+    text = (HERE / "mkdocs.yml").read_text()
+    assert "  - Ops\n" in text
+    return text.replace("  - Ops\n", "\n".join(lines) + "\n")
