@@ -15,7 +15,8 @@ import pathlib
 import re
 import sys
 
-from abi_table import BITS, C_TYPES, PREFIX, SLOTS, Param, Row, TableError, read_all
+from abi_row import BITS, C_TYPES, PREFIX, SLOTS, Param, Row, TableError
+from abi_table import read_all
 from gen_abi import comment, describe, write_if_changed
 
 NOTICE = "Written by tools/gen_cpp.py: do not edit."
