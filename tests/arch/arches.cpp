@@ -1,4 +1,4 @@
-// What native/core/abi/arch.h chooses where files *_sm80.cu and *_sm90a.cu exist. Defines only what was compiled, as a build does.
+// What core/abi/arch.h chooses where files *_sm80.cu and *_sm90a.cu exist. Defines only what was compiled, as a build does.
 #include <cstdio>
 
 #include "core/abi/arch.h"
