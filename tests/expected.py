@@ -28,14 +28,14 @@ REACH, EDGE = 7, 1 / 16  # arguments are drawn up to the one, and as far as the 
 
 
 def entry(name):
-    """Of a function of baracuda.functions, or of the one whose gradient it is; None if the oracle has none."""
+    """The entry of a function of baracuda.functions, of a gradient that of its function; None if there is none."""
     spec = specs()[name]
     row = spec.row.name
     return WITHOUT_ENTRY.get(name.removesuffix("_backward")) or entry_of(row, function_of(row, spec.function))
 
 
 def has_value(f):
-    """Whether it is an entry with a formula of floats."""
+    """Whether f is an entry with a formula of floats."""
     return isinstance(f, (Unary, Binary, Ternary)) and f.forward is not None
 
 
@@ -54,13 +54,13 @@ def intervals(f):
 
 
 def choices(f):
-    """The numbers to call it with, those of moderate size: a choice at a time; () if it takes none."""
+    """Tuples of numbers to call f with, of moderate size; an empty one if f takes none."""
     given = NUMBERS.get(f.name) or getattr(f, "parameters", ()) or (getattr(f, "timed", ()),)
     return [numbers for numbers in given if all(abs(number) <= 100 for number in numbers)]
 
 
 def value(f, *operands, numbers=()):
-    """Broadcast, as the entry's forward formula has it."""
+    """f of the operands, broadcast against one another."""
     shape = np.broadcast_shapes(*map(np.shape, operands))
     operands = [np.atleast_1d(np.asarray(x, np.float64)) for x in operands]
     with np.errstate(all="ignore"):
@@ -73,8 +73,10 @@ def value(f, *operands, numbers=()):
 
 
 def gradients(f, dy, *operands, numbers=()):
-    """One an operand, in the shape of dy: before the sums over axes where an operand was broadcast. A function of one
-    operand takes what its gradient is computed from, x or y."""
+    """The gradient of each operand in the shape of dy, before any sum over axes along which an operand was broadcast.
+
+    The operand of a Unary is what its gradient is computed from, x or y.
+    """
     flat = [np.atleast_1d(np.asarray(x, np.float64)) for x in (dy, *operands)]
     with np.errstate(all="ignore"):
         if isinstance(f, Unary):
@@ -98,12 +100,12 @@ def gated_gradient(f, dy, x, axis):
 
 
 def stored(values, dtype):
-    """As an array of the dtype holds them: what is too large is infinity."""
+    """The values as an array of the dtype holds them: what is too large is infinity."""
     with np.errstate(over="ignore"):
         return np.asarray(values, np.float64).astype(dtype).astype(np.float64)
 
 
 def of_integers(f, *arrays):
-    """Arrays of one dtype, whose width it wraps around at."""
+    """f of integer arrays of one dtype, modulo 2^width."""
     dtype = arrays[0].dtype
     return f.of_integers(*arrays, f"{dtype.kind}{8 * dtype.itemsize}")

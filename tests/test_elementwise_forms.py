@@ -283,7 +283,7 @@ def test_sums_of_nothing_are_0(name):
 
 
 def test_long_sums_with_and_without_workspace(rng):
-    """Deterministic both ways; the workspace only makes them faster."""
+    """Sums are deterministic with and without a workspace, which only makes them faster."""
     shape = (4096, 8)
     a, dy = (place(rng.standard_normal(shape), bk.f32) for _ in range(2))
     b = place(rng.standard_normal((1, 8)), bk.f32)

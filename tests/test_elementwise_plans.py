@@ -27,17 +27,18 @@ Unary, Binary, Cmp, Ternary = bk.UnaryKind, bk.BinaryKind, bk.BinaryCmpKind, bk.
 
 
 def functions(*names):
-    """All that the rows of these names apply."""
+    """The functions that the rows of the given names apply."""
     return sorted({function for row in rows() if row.name in names for function in row.functions})
 
 
 def of_floats():
-    """Of the kinds that UnaryPlan takes."""
+    """The functions of floats among the kinds that UnaryPlan takes."""
     names = [kind.name.lower() for kind in Unary if kind not in bk.UnaryPlan.elsewhere]
     return [name for name in names if UNARY[name].forward]
 
 
 def parameterized():
+    """The functions that UnaryParamPlan takes."""
     return sorted({*functions("unary_{F}_param_{T}", "unary_{F}_param_{T} two"), "powi"})
 
 

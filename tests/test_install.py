@@ -87,7 +87,7 @@ print(library.path, library.backend, bk.download(y).tolist())
 
 
 def test_the_wheel_carries_the_library(tree, tmp_path):
-    """It is used from a directory that has no baracuda, and not out of the sources."""
+    """The wheel is used from a directory that has no baracuda, and not out of the sources."""
     setuptools("build_wheel", tree)
     (built,) = (tree / "build").glob("lib*/baracuda")
     (built / "left_over.py").write_text("")
