@@ -85,7 +85,7 @@ def test_library_exports_the_header_alone(library, header):
 
 
 def test_libraries_built_here_agree(header):
-    """Both, if both are built; at least the one under test is."""
+    """The CPU's and the GPU's library, as far as they are built; at least the one under test is."""
     built = sorted(ROOT.glob("build/*/libbaracuda_kernels.so"))
     for path in built:
         assert check_abi.differences(header, path) == [], path

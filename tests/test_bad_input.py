@@ -129,7 +129,7 @@ def test_rank_0_needs_no_host_arrays(library, op):
 
 
 def test_every_row_with_host_arrays_is_tried_at_rank_0():
-    """But gated units, which split an axis."""
+    """Gated units alone are not: they split an axis, which rank 0 lacks."""
     hosts = {name for name, row in ROWS.items() if any(p.direction == "host" for p in row.problem)}
     assert hosts == {
         name for name in ROWS if "rank0" in CASES[name].problems or name in ("gated_{F}_{T}", "gated_{F}_backward_{T}")

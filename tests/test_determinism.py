@@ -30,7 +30,7 @@ def test_same_bits(library, op):
 
 @pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.workspace])
 def test_workspace_size_depends_on_the_problem_alone(library, op):
-    """Asked in any order, between launches, it is the same; for every problem that the op computes."""
+    """The size is one whether asked before or between launches, in any order, for each problem that the op computes."""
     row, slots = OPS[op]
     case = CASES[row.name]
     problems = {name: case.problems[name](Draw(slots, name)) for name in case.names(slots)}

@@ -41,7 +41,7 @@ def test_every_enumeration_of_a_descriptor_is_among_those_tried():
 
 @named(FIELDS)
 def test_members_of_other_enumerations_are_refused(name, field):
-    """Also as an extent, a parameter or a dtype, where they pass for integers."""
+    """Refused as an extent, a parameter or a dtype, too: members of an enumeration pass for integers."""
     own = field.metadata.get("enumeration", bk.ElementKind if field.type == "ElementKind" else None)
     with Tries() as tries:
         for kind in ENUMERATIONS:
@@ -80,7 +80,7 @@ def test_the_text_names_both():
 
 @pytest.mark.parametrize("name", PLANS)
 def test_descriptors_of_other_plans_are_refused(name):
-    """That of a gradient derives from the forward op's, but stands for another op."""
+    """A gradient's descriptor derives from the forward op's, but stands for another op."""
     with Tries() as tries:
         for other in PLANS:
             with tries(other):

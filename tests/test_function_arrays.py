@@ -153,7 +153,7 @@ def test_a_dtype_that_does_not_fit(make, result):
 
 
 def test_kinds_meet(rng):
-    """Whatever lies in the same memory."""
+    """Arrays of two libraries may be operands of one call if they lie in memory of one device."""
     a, b = odd(rng, (3, 4), -2, 2), odd(rng, (4,), -2, 2)
     for _, first, result in LIBRARIES:
         for _, second, _ in LIBRARIES:

@@ -28,7 +28,7 @@ OFFSETS = np.array([0, 2, 6], np.int32)
 
 
 def test_every_row_has_a_function():
-    """But rows of which another takes the same parameters as f64, and those that work in place."""
+    """Left out are rows of which a twin takes the parameters as f64, and rows that work in place."""
     used = {row.name for spec in specs().values() for row in spec.rows}
     patterns = {pattern for spec in specs().values() for pattern in spec.patterns}
     for row in rows():
@@ -70,6 +70,22 @@ def test_names_and_order_are_those_of_numpy_and_pytorch():
     assert str(inspect.signature(bk.leaky_relu)) == "(x, *, negative_slope=0.01, out=None)"
     assert str(inspect.signature(bk.mul_backward)) == "(dy, a, b, *, needs=None, out=None)"
     assert str(inspect.signature(bk.lerp)) == "(a, b, weight, *, out=None)"
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "x", "y"),
+    [
+        ("hardtanh", {"min_val": -0.5, "max_val": 2}, [-3, 1, 3], [-0.5, 1, 2]),
+        ("softplus", {"beta": 2, "threshold": 1}, [1], [1]),  # 2 x is beyond 1
+        ("threshold", {"threshold": 2, "value": -1}, [1, 3], [-1, 3]),
+        ("selu", {"alpha": 0, "scale": 3}, [-1, 2], [0, 6]),
+        ("affine", {"scale": 2, "offset": -1}, [3], [5]),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_numbers_go_by_their_names(name, numbers, x, y):
+    """The tests of values give numbers in C's order, in which two names may be interchanged unnoticed."""
+    assert getattr(bk, name)(np.float64(x), **numbers).tolist() == y
 
 
 # --- Python numbers ---------------------------------------------------------------------------------------------------
@@ -173,7 +189,7 @@ ERRORS = [
 
 @pytest.mark.parametrize(("call", "error", "text"), ERRORS, ids=[text for *_, text in ERRORS])
 def test_errors(call, error, text):
-    """Also at the second attempt."""
+    """The second attempt fails as the first one does: a failed call leaves nothing that a later one would take up."""
     for _ in range(2):
         with pytest.raises(error, match=text) as caught:
             call()

@@ -1,16 +1,28 @@
-"""Functions on arrays against NumPy in float64: every one of them, on whatever shapes, strides and kinds of arrays."""
+"""Functions on arrays against the oracle: every one of them, on whatever shapes, strides and kinds of arrays."""
 
 import itertools
-import math
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda._functions.spec import specs
-from formulas import BINARY, DOMAIN, INTEGER_BINARY, INTEGER_UNARY, PARAM, TERNARY, UNARY, slope
-from placement import odd, wrapped
+from baracuda._functions.spec import REQUIRED, specs
+from expected import (
+    choices,
+    entry,
+    gated,
+    gated_gradient,
+    gradients,
+    has_gradient,
+    has_value,
+    intervals,
+    of_integers,
+    stored,
+    value,
+)
+from placement import odd
+from tools.oracle import GATED, TRUTH
 
 TOLERANCE = {np.dtype("f4"): 3e-6, np.dtype("f8"): 1e-12, np.dtype("f2"): 4e-3}
 # Shapes of one, two and three operands: equal, broadcast, of other ranks, of rank 0, without elements.
@@ -32,24 +44,7 @@ def summed(gradient, shape):
     return gradient.sum(axes, keepdims=True)
 
 
-# --- forward functions: formula, domains of the operands, numbers -----------------------------------------------------
-
-PAIR = {name: f for name, f in BINARY.items() if name not in ("mod", "remainder")}
-PAIR |= {"remainder": BINARY["mod"], "fmod": BINARY["remainder"]}
-SMOOTH = {  # name -> (formula of operands and numbers, domain of each operand, values of the numbers)
-    **{name: (f, [DOMAIN.get(name, (-2, 2))], ()) for name, f in UNARY.items() if name not in PARAM},
-    **{
-        name: (f, [DOMAIN.get(name, (0.5, 2) if name in ("powf", "powi") else (-2, 2))], numbers)
-        for name, (f, numbers) in PARAM.items()
-    },
-    **{name: (f, [(0.5, 2) if name == "pow" else (-2, 2), (0.25, 2)], ()) for name, f in PAIR.items()},
-    "clamp": (lambda x, low, high: TERNARY["clamp"](x, low, high, 1), [(0.5, 2)] * 3, ()),
-    "fma": (lambda a, b, c: a * b + c, [(0.5, 2)] * 3, ()),
-    "addcmul": (TERNARY["addcmul"], [(0.5, 2)] * 3, (0.5,)),
-    "addcdiv": (TERNARY["addcdiv"], [(0.5, 2)] * 3, (0.5,)),
-    "lerp": (lambda a, b, p: a + p * (b - a), [(-2, 2)] * 2, (0.25,)),
-    "affine": (lambda x, s, o: s * x + o, [(-2, 2)], (1.5, -0.25)),
-}
+# --- functions of floats, and their gradients ------------------------------------------------------------------------
 
 
 def drawn(rng, domains, shapes, dtype):
@@ -74,59 +69,76 @@ def arguments(name, numbers):
 def close(got, expected, factor=1):
     bound = TOLERANCE[got.dtype] * factor
     assert got.shape == np.shape(expected)
-    np.testing.assert_allclose(got.astype(np.float64), expected, rtol=bound, atol=bound)
+    np.testing.assert_allclose(got.astype(np.float64), stored(expected, got.dtype), rtol=bound, atol=bound)
+
+
+SPECIAL = {"nextafter", "ldexp"}  # held to every bit, and with an operand of integers: in OTHERS
+SMOOTH = [n for n in specs() if not n.endswith("_backward") and n not in SPECIAL and has_value(entry(n))]
+GRADIENTS = [f"{name}_backward" for name in SMOOTH if has_gradient(entry(name))]
+INTEGER = [
+    name for name, spec in specs().items()
+    if getattr(entry(name), "integer", None) and any("i32" in row.slots["T"] for row in spec.rows)
+]  # fmt: skip
 
 
 def test_every_function_has_a_reference():
-    known = set(SMOOTH) | {f"{name}_backward" for name in SMOOTH} | set(OTHERS) | set(INTEGER_ONLY)
-    assert set(specs()) - known == set()
-    assert {name for name in specs() if name.endswith("_backward")} >= {
-        f"{n}_backward" for n in UNARY if n not in PARAM
-    }
+    assert set(specs()) - {*SMOOTH, *GRADIENTS, *INTEGER, *OTHERS} == set()
+    assert {*GRADIENTS, *OTHERS} - set(specs()) == set()
 
 
 @pytest.mark.parametrize("name", SMOOTH)
 def test_forward(rng, name):
     """Twice each, since the second call only fills in addresses."""
-    f, domains, numbers = SMOOTH[name]
-    call, named = getattr(bk, name), arguments(name, numbers)
-    for dtype, shapes, layout in itertools.product((np.float32, np.float64), SHAPES[len(domains)], LAYOUTS):
-        for _ in range(2):
+    f, call = entry(name), getattr(bk, name)
+    domains = intervals(f)
+    for (k, numbers), dtype in itertools.product(enumerate(choices(f)), (np.float32, np.float64)):
+        named = arguments(name, numbers)
+        layouts = ("dense",) if k else LAYOUTS
+        for shapes, layout, _ in itertools.product(SHAPES[len(domains)], layouts, range(2)):
             arrays = [LAYOUTS[layout](array) for array in drawn(rng, domains, shapes, dtype)]
             got = call(*arrays, **named)
             assert type(got) is np.ndarray
             assert got.dtype == dtype
-            with np.errstate(all="ignore"):
-                close(got, f(*[a.astype(np.float64) for a in arrays], *numbers))
+            close(got, value(f, *arrays, numbers=numbers))
             out = LAYOUTS[layout](np.ones_like(got)) if layout != "broadcast" else np.ones_like(got)
             assert call(*arrays, **named, out=out) is out
             np.testing.assert_array_equal(out, got)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in specs() if name.removesuffix("_backward") in SMOOTH and name not in SMOOTH]
-)
+@pytest.mark.parametrize("name", [name for name in SMOOTH if choices(entry(name)) != [()]])
+def test_defaults(rng, name):
+    """A number that is left out is the table's, and so is the value that the oracle has for it."""
+    f, spec = entry(name), specs()[name]
+    defaults = [number.default for number in spec.numbers]
+    (x,) = drawn(rng, intervals(f)[:1], [(3, 4)], np.float64)
+    operands = [x] * len(spec.arrays)
+    if REQUIRED in defaults:
+        with pytest.raises(TypeError, match=spec.numbers[defaults.index(REQUIRED)].name):
+            getattr(bk, name)(*operands)
+    else:
+        close(getattr(bk, name)(*operands), value(f, *operands, numbers=defaults))
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
 def test_backward(rng, name):
-    """The derivative by differences, summed where an operand was broadcast; every choice of results."""
-    forward, spec = name.removesuffix("_backward"), specs()[name]
-    f, domains, numbers = SMOOTH[forward]
-    inputs = [argument.name for argument in specs()[forward].arrays]
-    named = arguments(forward, numbers)
-    loose = 1e5 if forward in ("erfinv", "digamma", "lgamma") else 1e4
-    for shapes, layout in itertools.product(SHAPES[len(domains)], ("dense", "columns", "gaps")):
+    """Summed where an operand was broadcast; every choice of results."""
+    forward, spec, f = name.removesuffix("_backward"), specs()[name], entry(name)
+    domains, inputs = intervals(f), [argument.name for argument in specs()[forward].arrays]
+    saved = [argument.name for argument in spec.arrays]
+    every = itertools.product(choices(f), SHAPES[len(domains)], ("dense", "columns", "gaps"))
+    for numbers, shapes, layout in every:
+        named = arguments(forward, numbers)
         operands = drawn(rng, domains, shapes, np.float64)
-        with np.errstate(all="ignore"):
-            y = np.asarray(f(*operands, *numbers))
-            dy = odd(rng, y.shape, -2, 2).astype(np.float64)
-            whole = [dy * slope(f, *operands, *numbers, at=k) for k in range(len(operands))]
+        y = value(f, *operands, numbers=numbers)
+        dy = odd(rng, y.shape, -2, 2).astype(np.float64)
+        whole = gradients(f, dy, *([y] if "y" in saved else operands), numbers=numbers)
         values = dict(zip(inputs, map(LAYOUTS[layout], operands))) | {"dy": LAYOUTS[layout](dy), "y": y}
-        expected = [summed(np.broadcast_to(g, y.shape), shape) for g, shape in zip(whole, shapes)]
-        given = [values[argument.name] for argument in spec.arrays]
+        given = [values[argument] for argument in saved]
         got = getattr(bk, name)(*given, **named)
         results = got if isinstance(got, tuple) else (got,)
-        assert len(results) == len(spec.outputs)
-        for result, wanted in zip(results, expected):
-            close(result, wanted, loose)
+        assert len(results) == len(spec.outputs) == len(whole)
+        for result, wanted, shape in zip(results, whole, shapes):
+            close(result, summed(wanted, shape), 4)
         for k in range(len(results)) if spec.is_partial else ():
             needs = tuple(j == k for j in range(len(results)))
             alone = getattr(bk, name)(*given, **named, needs=needs)
@@ -139,10 +151,6 @@ def test_backward(rng, name):
 
 # --- integers, bools, comparisons -------------------------------------------------------------------------------------
 
-INTEGER_ONLY = {"bitwise_not", "popcount", "clz", "ctz"} | {n for n in INTEGER_BINARY if n.startswith("bitwise")}
-INTEGER = {**INTEGER_UNARY, **{n: f for n, f in INTEGER_BINARY.items() if n not in ("mod", "remainder")}}
-INTEGER |= {"remainder": INTEGER_BINARY["mod"], "fmod": INTEGER_BINARY["remainder"]}
-
 
 @pytest.mark.parametrize("name", INTEGER)
 @pytest.mark.parametrize("dtype", [bk.i8, bk.u8, bk.i32, bk.u64], ids=str)
@@ -151,15 +159,16 @@ def test_integers(rng, name, dtype):
     count = len(specs()[name].arrays)
     for shapes in SHAPES[count]:
         arrays = [rng.integers(max(low, -9), min(high, 9), shape).astype(dtype.numpy_dtype) for shape in shapes]
-        f = np.vectorize(lambda *values: INTEGER[name](*map(int, values), dtype), otypes=[object])
         got = getattr(bk, name)(*arrays)
         assert got.dtype == dtype.numpy_dtype
-        shape = np.broadcast_shapes(*shapes)
-        expected = f(*arrays) if math.prod(shape) else np.zeros(shape, object)
-        np.testing.assert_array_equal(got, wrapped(np.asarray(expected, object), dtype).reshape(shape))
+        expected = of_integers(entry(name), *arrays)
+        np.testing.assert_array_equal(got, expected)
+        assert got.shape == expected.shape
 
 
-def compared(f):
+def compared(name):
+    f = TRUTH[name].holds
+
     def check(rng, call):
         for dtype in (np.float32, np.int64, bool):
             for shapes in SHAPES[2]:
@@ -172,7 +181,7 @@ def compared(f):
     return check
 
 
-def logical(f, count):
+def logical(f, count=2):
     def check(rng, call):
         for shapes in SHAPES[count]:
             arrays = [rng.integers(0, 2, shape).astype(bool) for shape in shapes]
@@ -184,19 +193,13 @@ def logical(f, count):
 # --- functions with shapes of their own -------------------------------------------------------------------------------
 
 
-def gate(name, a, b):
-    return a * {"glu": UNARY["sigmoid"], "reglu": UNARY["relu"], "swiglu": UNARY["silu"], "geglu": UNARY["gelu"]}[name](
-        b
-    )
-
-
-def gated(name):
+def gated_forward(name):
     def check(rng, call):
         for shape, axis in (((3, 4), -1), ((4, 3, 2), 0), ((2, 6), 1), ((2, 0), -1)):
             x = odd(rng, shape, -2, 2)
             for layout in ("dense", "columns"):
                 got = call(LAYOUTS[layout](x.astype(np.float32)), axis=axis)
-                close(got, gate(name, *np.split(x, 2, axis)))
+                close(got, gated(GATED[name], x, axis))
 
     return check
 
@@ -204,10 +207,7 @@ def gated(name):
 def gated_backward(name):
     def check(rng, call):
         x, dy = odd(rng, (4, 6), -2, 2), odd(rng, (4, 3), -2, 2)
-        a, b = np.split(x, 2, 1)
-        f = lambda a, b: gate(name, a, b)  # noqa: E731
-        expected = np.concatenate([dy * slope(f, a, b, at=k) for k in (0, 1)], 1)
-        close(call(dy, LAYOUTS["columns"](x)), expected, 1e4)
+        close(call(dy, LAYOUTS["columns"](x)), gated_gradient(GATED[name], dy, x, -1))
 
     return check
 
@@ -257,10 +257,10 @@ def cast(rng, call):
 
 
 def fill(rng, call):
-    for dtype, value in ((np.float32, 1.5), (np.int8, -3), (bool, True), (np.float16, 1e9), (ml_dtypes.bfloat16, 2)):
+    for dtype, number in ((np.float32, 1.5), (np.int8, -3), (bool, True), (np.float16, 1e9), (ml_dtypes.bfloat16, 2)):
         like = np.zeros((2, 3), dtype)
         with np.errstate(over="ignore"):
-            np.testing.assert_array_equal(call(like, value), np.full((2, 3), value, dtype))
+            np.testing.assert_array_equal(call(like, number), np.full((2, 3), number, dtype))
 
 
 def prelu(rng, call):
@@ -372,10 +372,8 @@ def affine_grid(rng, call):
 
 
 OTHERS = {
-    "eq": compared(np.equal), "ne": compared(np.not_equal), "gt": compared(np.greater),
-    "ge": compared(np.greater_equal),
-    "lt": compared(np.less), "le": compared(np.less_equal), "logical_and": logical(np.logical_and, 2),
-    "logical_or": logical(np.logical_or, 2), "logical_xor": logical(np.logical_xor, 2),
+    **{name: compared(name) for name in ("eq", "ne", "gt", "ge", "lt", "le")},
+    **{name: logical(TRUTH[name].holds) for name in ("logical_and", "logical_or", "logical_xor")},
     "logical_not": logical(np.logical_not, 1), "nextafter": nextafter, "ldexp": ldexp, "ldexp_backward": ldexp_backward,
     "where": where, "where_backward": where_backward, "cast": cast, "fill": fill, "prelu": prelu,
     "prelu_backward": prelu_backward, "alibi": alibi, "alibi_backward": alibi_backward, "embedding_bag": embedding_bag,
@@ -383,8 +381,8 @@ OTHERS = {
     "unsorted_segment_sum": segment_sum(-1), "segment_sum_backward": segment_sum_backward,
     "unsorted_segment_sum_backward": segment_sum_backward, "tile": tile, "tile_backward": tile_backward,
     "affine_grid": affine_grid,
-    **{name: gated(name) for name in ("glu", "reglu", "swiglu", "geglu")},
-    **{f"{name}_backward": gated_backward(name) for name in ("glu", "reglu", "swiglu", "geglu")},
+    **{name: gated_forward(name) for name in GATED},
+    **{f"{name}_backward": gated_backward(name) for name in GATED},
 }  # fmt: skip
 
 

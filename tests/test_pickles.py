@@ -48,7 +48,7 @@ def test_a_plan_that_has_run_pickles(library):
 
 
 def test_plans_keep_no_stream():
-    """That of `select` is only checked: the pickle is that of a plan for another stream."""
+    """`select` only checks its stream: plans selected for two streams have one pickle."""
     library, descriptor = bk.default_library(), example_descriptor("Unary")
     plans = [bk.UnaryPlan.select(stream, descriptor, library=library) for stream in (None, 7)]
     assert pickle.dumps(plans[0]) == pickle.dumps(plans[1])

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from tools.oracle import UNARY
+from tools.oracle import BINARY, GATED, TERNARY, UNARY
+from tools.oracle.reals import wide
 
 pytestmark = pytest.mark.unsanitized("no library is called")
 
 PARAMETERS = {"powf": (2.5,), "powi": (-3,), "threshold": (0.3, 0.1)}
-# Of the f64 argument, by mpmath with 60 digits.
+# Values at f64 arguments, by mpmath with 60 digits.
 VALUES = [
     ("digamma", 1.0, "-0.57721566490153286060651209008240243"),
     ("digamma", 0.5, "-1.96351002602142347944097633299875556"),
@@ -22,7 +23,7 @@ VALUES = [
     ("tanhshrink", 1e-5, "3.333333333200000818035935911174399805e-16"),
     ("softplus", -40.0, "4.2483542552915889863049778436315821819e-18"),
 ]
-# Derivatives beside their roots, likewise.
+# Derivatives at f64 arguments beside the derivatives' roots, by mpmath with 60 digits.
 SLOPES = [
     ("gelu", -0.7517915000000004, "0.000000010655124780694294446199228365347"),
     ("gelu", -0.7517915246935645, "-6.4537517293677532196768648319303e-18"),
@@ -56,6 +57,37 @@ def test_gradients_are_slopes(name):
     dx = f.gradient(dy, saved, *parameters)
     far = np.abs(dx - dy * slope) > 1e-6 * (1 + np.abs(dx)) * (1 + np.abs(slope))
     assert far.mean() < 0.01, f"at {x[far][:3]}: {dx[far][:3]}, slope {(dy * slope)[far][:3]}"  # jumps, poles
+
+
+PARTIAL = {name: f for name, f in (BINARY | TERNARY).items() if f.backward and name != "ldexp"}
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+def test_partial_gradients_are_slopes(name):
+    """Central differences of step h of float64 values: an error of h^2, and of 2^-53 over h."""
+    rng, f = np.random.default_rng(5), PARTIAL[name]
+    scale = f.timed if name in TERNARY else ()
+    operands = rng.uniform(-3, 3, (3 if name in TERNARY else 2, 500))
+    if getattr(f, "base", False):
+        operands[0] = np.abs(operands[0]) + 0.1
+    dy, h = rng.uniform(0.5, 2, 500), 2.0**-18
+    for k, partial in enumerate(f.backward(dy, *operands, "f64", *scale)):
+        step = np.zeros_like(operands)
+        step[k] = h
+        up, down = (f.forward(*moved, "f64", *scale) for moved in (operands + step, operands - step))
+        slope = (getattr(up, "value", up) - getattr(down, "value", down)) / (2 * h)
+        far = np.abs(partial.value - dy * slope) > 1e-6 * (1 + np.abs(slope)) ** 2
+        assert far.mean() < 0.01, (
+            f"operand {k}: {partial.value[far][:3]}, slope {(dy * slope)[far][:3]}"
+        )  # jumps, poles
+
+
+@pytest.mark.parametrize("name", GATED)
+def test_gradients_of_gates_are_slopes(name):
+    f, h = GATED[name], np.longdouble(2) ** -20
+    b = wide(np.random.default_rng(5).uniform(-9, 9, 500))
+    slope, _ = f.slope(b)
+    np.testing.assert_allclose(slope, (f.gate(b + h) - f.gate(b - h)) / (2 * h), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(("name", "x", "value"), VALUES)

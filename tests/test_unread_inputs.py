@@ -79,7 +79,7 @@ def test_null_for_what_is_read(library, op):
 
 @pytest.mark.parametrize("op", [op for op in INSTANCES if not op.endswith("_strided")])
 def test_what_is_said_to_be_read_matters(library, op):
-    """Another value of it gives another result, of nothing else the same."""
+    """Another value of an input changes each result that is said to read it, and no other result."""
     reads, inputs = reads_of(op)
     row, slots = OPS[op]
     case = CASES[row.name]

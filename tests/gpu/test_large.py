@@ -211,7 +211,7 @@ BAGS, LENGTH, E = 999, 32, 2**21 + 17
 
 
 def bag_indices():
-    """Half of them behind 2^31 elements, a few rows often."""
+    """Indices of rows, half of which lie behind 2^31 elements; a few rows occur often."""
     rng = np.random.default_rng(16)
     indices = np.where(
         rng.random(BAGS * LENGTH) < 0.5, rng.integers(E - 64, E, BAGS * LENGTH), rng.integers(0, E, BAGS * LENGTH)

@@ -45,7 +45,7 @@ def test_table(library):
 
 @pytest.mark.parametrize("key", KEYS)
 def test_version(library, key):
-    """It is read in the right unit: its major is the number in the soname."""
+    """The version is read in the right unit: its major is the number in the soname."""
     if found := opened(library, key):
         soname, lib = found
         name, by_pointer, *_ = FUNCTIONS[key]

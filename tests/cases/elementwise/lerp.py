@@ -25,15 +25,24 @@ def weight_of(problem, row):
     return p if wide else float(np.float32(p))
 
 
-def lerp_reference(row):
-    """For a weight of at least one half the step is taken from b, which matters at the end alone: 1 - w is 0 there."""
+def interpolated(a, b, w):
+    """(a + w (b - a), the step that it is away from one of them).
 
+    For a weight of at least one half the step is taken from b, which matters at the end alone: 1 - w is 0 there.
+    """
+    step = (w if w < 0.5 else 1 - w) * (b - a)
+    return a + step if w < 0.5 else b - step, step
+
+
+def lerp_partials(dy, w):
+    return (1 - w) * dy, w * dy
+
+
+def lerp_reference(row):
     def reference(problem):
-        w = weight_of(problem, row)
         a, b = problem.arrays["a"].values, problem.arrays["b"].values
         with np.errstate(invalid="ignore", over="ignore"):
-            step = (w if w < 0.5 else 1 - w) * (b - a)
-            value = a + step if w < 0.5 else b - step
+            value, step = interpolated(a, b, weight_of(problem, row))
         # the difference, 1 - w and the product are rounded before the sum is
         return {"y": Expected(value, 3, np.abs(step))}
 
@@ -42,10 +51,8 @@ def lerp_reference(row):
 
 def lerp_backward_reference(row):
     def reference(problem):
-        w = weight_of(problem, row)
-        dy = problem.arrays["dy"].values
         with np.errstate(invalid="ignore", over="ignore"):
-            da, db = (1 - w) * dy, w * dy
+            da, db = lerp_partials(problem.arrays["dy"].values, weight_of(problem, row))
         return gradients(problem, {"da": da, "db": db}, "lerp_backward")
 
     return reference
