@@ -3,7 +3,7 @@
 import math
 
 from .. import arguments
-from ..bounds import COMPOSITE, LIBRARY
+from ..bounds import COMPOSITE, FACTORS, LIBRARY
 from ..function import Unary
 from ..reals import acos, acosh, asin, asinh, atan, atanh, cos, cosh, sin, sinh, sqrt, tan, tanh
 
@@ -33,7 +33,7 @@ FUNCTIONS = (
     Unary("asinh", forward=asinh, backward=lambda dy, x: dy / sqrt(1 + x * x), ulps=LIBRARY.cuda(f32=3.0),
           properties="odd rising"),
     Unary("acosh", forward=acosh, backward=lambda dy, x: dy / sqrt((abs(x) - 1) * (abs(x) + 1)),
-          domain=(1, math.inf), ulps=LIBRARY.cuda(f32=4.0), properties="rising"),
+          domain=(1, math.inf), ulps=LIBRARY.cuda(f32=4.0), gradient_ulps=FACTORS, properties="rising"),
     Unary("atanh", forward=atanh, backward=lambda dy, x: dy / ((1 - x) * (1 + x)), domain=(-1, 1),
-          ulps=LIBRARY.cuda(f32=3.0), properties="odd rising"),
+          ulps=LIBRARY.cuda(f32=3.0), gradient_ulps=FACTORS, properties="odd rising"),
 )  # fmt: skip
