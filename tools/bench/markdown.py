@@ -85,8 +85,10 @@ def device(facts: dict[str, Any]) -> str:
 
 
 def group_of(row: Row) -> str:
-    """A dtype; casts, which have two, are one group."""
-    return "casts" if row["name"].startswith("cast ") else row["dtype"]
+    """A dtype of floats; integers are one group, casts, which have two dtypes, another."""
+    if row["name"].startswith("cast "):
+        return "casts"
+    return row["dtype"] if row["dtype"] in FLOATS else "integers"
 
 
 def by_dtype(rows: Sequence[Row]) -> str:
@@ -95,7 +97,7 @@ def by_dtype(rows: Sequence[Row]) -> str:
         if row["bytes"] >= SMALL:
             groups.setdefault(group_of(row), []).append(row)
     lines = []
-    for group in sorted(groups, key=(*FLOATS, "casts").index):
+    for group in sorted(groups, key=(*FLOATS, "integers", "casts").index):
         reached = [row["of_copy"] for row in groups[group]]
         ratios = [row["times_peer"] for row in groups[group] if row["times_peer"]]
         near = f"{sum(share >= NEAR for share in reached)} of {len(reached)}"
