@@ -6,6 +6,7 @@
 
 #include "core/math/half_power.h"
 #include "core/math/math.h"
+#include "core/target.h"
 #include "core/types/dtype.h"
 #include "core/types/pack.h"
 #include "elementwise/scaling.h"
@@ -254,6 +255,7 @@ struct IntegerExponent {
 template <class T>
 BK_HD compute_t<T> integer_power(compute_t<T> x, int64_t n, bool odd) {
     using C = compute_t<T>;
+    if (kRareIsBranch && n == 3) return x * x * x;  // two products, of which neither leaves the range before the power does
     const IntegerExponent<C> e(n);
     const C magnitude = math::fabs<T>(x);
     const C y = math::pow<T>(magnitude, e.exponent) * e.correction(magnitude);
