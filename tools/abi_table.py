@@ -28,6 +28,8 @@ params         of other ops, one a line: a scalar `i64 numel`, a host array `hos
                split_dim`, where it does not follow from name and dtype.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
+               An array whose shape has words, `shape with n along axis` or `shape at strides`, is located by the op's
+               `locate_<name>`
 can_implement  names of its parameters, where they are not all of the flat form's
 
 What implements them, `{T}`, `{U}`, `{I}` standing for dtypes and `{F}` for a function's class, GeluTanh for gelu_tanh:
@@ -318,8 +320,6 @@ class Section:
     def row(self, form: str, params: tuple[Param, ...]) -> Row:
         section, pattern = self.section, self.name.split()[0]
         follows = form == "strided" and "pointwise" in section  # from the flat form
-        if form == "strided" and not follows and not pattern.endswith("_strided"):
-            raise TableError("a row with `strided` alone is named ..._strided")
         params = self.params_of(params)
         by_name = {p.name: p for p in params}
         chosen = section.get("can_implement", "").split() if not follows else []
