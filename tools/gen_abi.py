@@ -121,10 +121,14 @@ def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
     names = {q.name: f"op.{q.name}" for q in row.problem}
 
     def value(expression: str) -> str:
-        return re.sub(r"[A-Za-z_]\w*", lambda m: names[m[0]], expression)
+        return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], f"op.{m[0]}()"), expression)
 
     about = f'at++, "{p.name}", {role_of(p)}, bk::size_of<{p.element(slots)}>()'
-    strides = f"stride_{p.name}"
+    strides = next((q.name for q in row.problem if q.role == "stride" and q.of == p.name), f"stride_{p.name}")
+    if " 1 along " in p.shape:
+        shape, mask = p.shape.split(", 1 along ")
+        strides = strides if strides in names else next(q.name for q in row.problem if q.role == "stride" and not q.of)
+        return f'BK_TRY(bk::locate_rows({about}, "{strides}", op.rank, {value(shape)}, {value(strides)}, {value(mask)}));'
     if strides in names:
         # "shape", "shape * repeats", or a shape and what the op itself makes of it
         shape, _, repeats = p.shape.split(",")[0].partition(" * ")
@@ -208,7 +212,7 @@ def reader_mask(row: Row, p: Param, slots: dict[str, str]) -> str:
 
 
 def role_of(p: Param) -> str:
-    return "bk::Role::" + {"in": "kInput", "out?": "kOptionalOutput"}.get(p.direction, "kOutput")
+    return "bk::Role::" + {"in": "kInput", "in?": "kOptionalInput", "out?": "kOptionalOutput"}.get(p.direction, "kOutput")
 
 
 def glue_regular(op: str, row: Row, slots: dict[str, str]) -> str:

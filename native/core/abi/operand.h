@@ -12,7 +12,7 @@
 
 namespace bk {
 
-enum class Role { kInput, kOutput, kOptionalOutput, kUnread };
+enum class Role { kInput, kOptionalInput, kOutput, kOptionalOutput, kUnread };
 
 struct Operand {
     const char* name = nullptr;
@@ -93,6 +93,24 @@ BK_COLD inline Status locate_strided(Operand* operand, const char* name, Role ro
     return Status::kOk;
 }
 
+// Its extents are those of `shape`, 1 along the axes of `mask`, whose strides do not count; without strides it is row-major.
+BK_COLD inline Status locate_rows(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
+                                  int32_t rank, const int32_t* shape, const int64_t* strides, int32_t mask) {
+    int32_t kept_shape[kMaxRank] = {};
+    int64_t kept_strides[kMaxRank] = {}, step = 1;
+    for (int32_t d = rank - 1; d >= 0; --d) {
+        const bool is_kept = (mask >> d & 1) == 0;
+        kept_shape[d] = is_kept ? shape[d] : std::min(shape[d], 1);
+        kept_strides[d] = !is_kept ? 1 : strides == nullptr ? step : strides[d];
+        if (__builtin_mul_overflow(step, int64_t{std::max(kept_shape[d], 1)}, &step)) step = 0;  // of a shape with no elements
+    }
+    BK_TRY(locate_strided(operand, name, role, size, strides_name, rank, kept_shape, kept_strides, nullptr));
+    operand->rank = 0;  // no other operand is walked as this one is
+    operand->shape = nullptr;
+    operand->strides = nullptr;
+    return Status::kOk;
+}
+
 inline bool is_same_place(const Operand& a, const Operand& b) {
     if (a.pointer != b.pointer || a.size != b.size || a.low != b.low || a.high != b.high || a.rank != b.rank) return false;
     for (int32_t d = 0; d < a.rank; ++d)
@@ -140,7 +158,7 @@ BK_COLD inline Status require_pointers(Operand* first, Operand* last, Work work,
         return !operand.has_elements() || operand.role == Role::kUnread || (work == Work::kZeros && !operand.is_output());
     });
     for (const Operand* o = first; o != last; ++o)
-        if (o->pointer == nullptr && o->role != Role::kOptionalOutput)
+        if (o->pointer == nullptr && o->role != Role::kOptionalOutput && o->role != Role::kOptionalInput)
             return fail(Status::kInvalidProblem, "%s is NULL", o->name);
     for (const Operand* o = first; o != last; ++o)
         if (reinterpret_cast<uintptr_t>(o->pointer) % static_cast<uintptr_t>(o->size) != 0)
