@@ -131,7 +131,9 @@ def gradient(dy, x, mean, rstd, gamma, axes, centered):
     """(dx, the magnitudes of its terms, xh, the magnitudes of its terms) of normalized x of the given statistics."""
     h, xh, size = dy * gamma, (x - mean) * rstd, (np.abs(x) + np.abs(mean)) * rstd
     product, of_product = (h * xh).mean(axes, keepdims=True), (np.abs(h) * size).mean(axes, keepdims=True)
-    level, of_level = h.mean(axes, keepdims=True) * centered, np.abs(h).mean(axes, keepdims=True) * centered
+    level, of_level = (np.float64(0),) * 2
+    if centered:
+        level, of_level = h.mean(axes, keepdims=True), np.abs(h).mean(axes, keepdims=True)
     dx = rstd * (h - level - xh * product)
     return dx, rstd * (np.abs(h) + of_level + size * of_product), xh, size
 
