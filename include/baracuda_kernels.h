@@ -7781,7 +7781,7 @@ BARACUDA_API size_t baracuda_kernels_group_norm_backward_f64_workspace_size(int3
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
  *   out   y: T [shape]
- *   out   rms_out: T [shape, 1 along norm_axes_mask], may be NULL
+ *   out   rms_out: T [shape with 1 along norm_axes_mask], may be NULL
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -7808,7 +7808,7 @@ BARACUDA_API size_t baracuda_kernels_rms_norm_f64_workspace_size(float eps, int6
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
  *   out   y: T [shape]
- *   out   rms_out: T [shape, 1 along norm_axes_mask], may be NULL
+ *   out   rms_out: T [shape with 1 along norm_axes_mask], may be NULL
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -7837,7 +7837,7 @@ BARACUDA_API size_t baracuda_kernels_rms_norm_f64_strided_workspace_size(float e
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
- *   in    rms: T [shape, 1 along norm_axes_mask]
+ *   in    rms: T [shape with 1 along norm_axes_mask]
  *   out   dx: T [shape]
  *   out   dgamma: T [norm_total_extent], may be NULL
  *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
@@ -7867,7 +7867,7 @@ BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f64_workspace_size(int64_
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
- *   in    rms: T [shape, 1 along norm_axes_mask]
+ *   in    rms: T [shape with 1 along norm_axes_mask]
  *   out   dx: T [shape]
  *   out   dgamma: T [norm_total_extent], may be NULL
  *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
@@ -7900,8 +7900,8 @@ BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f64_strided_workspace_siz
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    beta: T [norm_total_extent], may be NULL
  *   out   y: T [shape]
- *   out   mean_out: T [shape, 1 along norm_axes_mask], may be NULL
- *   out   inv_std_out: T [shape, 1 along norm_axes_mask], may be NULL
+ *   out   mean_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   out   inv_std_out: T [shape with 1 along norm_axes_mask], may be NULL
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -7929,8 +7929,8 @@ BARACUDA_API size_t baracuda_kernels_layer_norm_f64_workspace_size(float eps, in
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    beta: T [norm_total_extent], may be NULL
  *   out   y: T [shape]
- *   out   mean_out: T [shape, 1 along norm_axes_mask], may be NULL
- *   out   inv_std_out: T [shape, 1 along norm_axes_mask], may be NULL
+ *   out   mean_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   out   inv_std_out: T [shape with 1 along norm_axes_mask], may be NULL
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -7960,8 +7960,8 @@ BARACUDA_API size_t baracuda_kernels_layer_norm_f64_strided_workspace_size(float
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
- *   in    mean_in: T [shape, 1 along norm_axes_mask]
- *   in    inv_std_in: T [shape, 1 along norm_axes_mask]
+ *   in    mean_in: T [shape with 1 along norm_axes_mask]
+ *   in    inv_std_in: T [shape with 1 along norm_axes_mask]
  *   out   dx: T [shape]
  *   out   dgamma: T [norm_total_extent], may be NULL
  *   out   dbeta: T [norm_total_extent], may be NULL
@@ -7992,8 +7992,8 @@ BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f64_workspace_size(int6
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
- *   in    mean_in: T [shape, 1 along norm_axes_mask]
- *   in    inv_std_in: T [shape, 1 along norm_axes_mask]
+ *   in    mean_in: T [shape with 1 along norm_axes_mask]
+ *   in    inv_std_in: T [shape with 1 along norm_axes_mask]
  *   out   dx: T [shape]
  *   out   dgamma: T [norm_total_extent], may be NULL
  *   out   dbeta: T [norm_total_extent], may be NULL
@@ -8012,6 +8012,175 @@ BARACUDA_API size_t baracuda_kernels_layer_norm_backward_bf16_strided_workspace_
 BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
 BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/* ---- reduce ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * reduce_{F}_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f of x along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart; the
+ * entry of stride_x at it is not used. In f32 (f64 for f64), rounded once.
+ *   sum   sum of x
+ *   mean  sum of x over their number; NaN of none
+ *   max   the greatest x, NaN where one is NaN; -inf of none
+ *   min   the least x, NaN where one is NaN; inf of none
+ *   prod  product of x; 1 of none
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: T [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * reduce_{F}_{T}  (T: u8 i8 i16 u32 i32 i64)
+ * y[c] = f of integers along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart;
+ * the entry of stride_x at it is not used.
+ *   sum   sum of x, modulo 2^width
+ *   prod  product of x, modulo 2^width; 1 of none
+ *   max   the greatest x; the least number of T of none
+ *   min   the least x; the greatest number of T of none
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: T [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 
 /* ---- segment --------------------------------------------------------------------------------------------------- */
 

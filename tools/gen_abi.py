@@ -117,18 +117,17 @@ def abi_hash(header: str) -> str:
 
 
 def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
-    """Finds the place of one operand of the problem `op`: strided where the row has its strides, else row-major."""
+    """Finds the place of one operand of the problem `op`: the op does it where the shape says "with" or "at"; else it is
+    strided where the row has its strides, or row-major."""
     names = {q.name: f"op.{q.name}" for q in row.problem}
 
     def value(expression: str) -> str:
         return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], f"op.{m[0]}()"), expression)
 
     about = f'at++, "{p.name}", {role_of(p)}, bk::size_of<{p.element(slots)}>()'
-    strides = next((q.name for q in row.problem if q.role == "stride" and q.of == p.name), f"stride_{p.name}")
-    if " 1 along " in p.shape:
-        shape, mask = p.shape.split(", 1 along ")
-        strides = strides if strides in names else next(q.name for q in row.problem if q.role == "stride" and not q.of)
-        return f'BK_TRY(bk::locate_rows({about}, "{strides}", op.rank, {value(shape)}, {value(strides)}, {value(mask)}));'
+    if re.search(" (with|at) ", p.shape):
+        return f"BK_TRY(op.locate_{p.name}({about}));"
+    strides = f"stride_{p.name}"
     if strides in names:
         # "shape", "shape * repeats", or a shape and what the op itself makes of it
         shape, _, repeats = p.shape.split(",")[0].partition(" * ")

@@ -63,6 +63,9 @@ struct RmsNorm {
 
     Work work() const { return all_or_none(numel); }
     Status check() const { return norm().check("stride_rms"); }
+    Status locate_rms_out(Operand* operand, const char* name, Role role, int64_t size) const {
+        return norm().shape.locate(operand, name, role, size, "stride_rms", stride_rms);
+    }
     size_t workspace_size() const { return norm().workspace_size(); }
     Status run(const T* x, const T* gamma, T* y, T* rms_out, const Launch& launch) const {
         return norm().run(launch, x, gamma, nullptr, y, nullptr, rms_out);
@@ -88,6 +91,12 @@ struct LayerNorm {
 
     Work work() const { return all_or_none(numel); }
     Status check() const { return norm().check("stride_save"); }
+    Status locate_mean_out(Operand* operand, const char* name, Role role, int64_t size) const {
+        return norm().shape.locate(operand, name, role, size, "stride_save", stride_save);
+    }
+    Status locate_inv_std_out(Operand* operand, const char* name, Role role, int64_t size) const {
+        return norm().shape.locate(operand, name, role, size, "stride_save", stride_save);
+    }
     size_t workspace_size() const { return norm().workspace_size(); }
     Status run(const T* x, const T* gamma, const T* beta, T* y, T* mean_out, T* inv_std_out, const Launch& launch) const {
         return norm().run(launch, x, gamma, beta, y, mean_out, inv_std_out);

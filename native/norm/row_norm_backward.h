@@ -93,6 +93,9 @@ struct RmsNormBackward {
 
     Work work() const { return norm().work(); }
     Status check() const { return norm().check("stride_rms"); }
+    Status locate_rms(Operand* operand, const char* name, Role role, int64_t size) const {
+        return norm().shape.locate(operand, name, role, size, "stride_rms", stride_rms);
+    }
     size_t workspace_size() const { return norm().workspace_size(); }
     Status run(const T* dy, const T* x, const T* gamma, const T* rms, T* dx, T* dgamma, const Launch& launch) const {
         return norm().run(launch, dy, x, gamma, nullptr, rms, dx, dgamma, nullptr);
@@ -118,6 +121,12 @@ struct LayerNormBackward {
 
     Work work() const { return norm().work(); }
     Status check() const { return norm().check("stride_save"); }
+    Status locate_mean_in(Operand* operand, const char* name, Role role, int64_t size) const {
+        return norm().shape.locate(operand, name, role, size, "stride_save", stride_save);
+    }
+    Status locate_inv_std_in(Operand* operand, const char* name, Role role, int64_t size) const {
+        return norm().shape.locate(operand, name, role, size, "stride_save", stride_save);
+    }
     size_t workspace_size() const { return norm().workspace_size(); }
     Status run(const T* dy, const T* x, const T* gamma, const T* mean_in, const T* inv_std_in, T* dx, T* dgamma, T* dbeta,
                const Launch& launch) const {

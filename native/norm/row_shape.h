@@ -1,9 +1,11 @@
 // The problem of rms and layer norm: rows are walked by the axes outside the mask, their elements by those in it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/abi/checks.h"
+#include "core/abi/operand.h"
 #include "core/abi/strided_args.h"
 #include "core/rows/row_map.h"
 
@@ -34,6 +36,23 @@ struct RowShape {
         if ((!is_empty && !fits) || product != row_extent)
             return fail(Status::kInvalidProblem, "norm_total_extent is %d, but the axes of norm_axes_mask have %lld elements",
                         row_extent, static_cast<long long>(product));
+        return Status::kOk;
+    }
+
+    // An operand of one element a row; without strides it is row-major.
+    BK_COLD Status locate(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
+                          const int64_t* strides) const {
+        int32_t kept_shape[kMaxRank] = {};
+        int64_t kept_strides[kMaxRank] = {}, step = 1;
+        for (int32_t d = rank - 1; d >= 0; --d) {
+            kept_shape[d] = is_inside(d) ? std::min(shape[d], 1) : shape[d];
+            kept_strides[d] = is_inside(d) ? 1 : strides == nullptr ? step : strides[d];
+            if (__builtin_mul_overflow(step, int64_t{std::max(kept_shape[d], 1)}, &step)) step = 0;  // without elements
+        }
+        BK_TRY(locate_strided(operand, name, role, size, strides_name, rank, kept_shape, kept_strides, nullptr));
+        operand->rank = 0;  // no other operand is walked as this one is
+        operand->shape = nullptr;
+        operand->strides = nullptr;
         return Status::kOk;
     }
 

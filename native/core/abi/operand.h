@@ -93,24 +93,6 @@ BK_COLD inline Status locate_strided(Operand* operand, const char* name, Role ro
     return Status::kOk;
 }
 
-// Its extents are those of `shape`, 1 along the axes of `mask`, whose strides do not count; without strides it is row-major.
-BK_COLD inline Status locate_rows(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
-                                  int32_t rank, const int32_t* shape, const int64_t* strides, int32_t mask) {
-    int32_t kept_shape[kMaxRank] = {};
-    int64_t kept_strides[kMaxRank] = {}, step = 1;
-    for (int32_t d = rank - 1; d >= 0; --d) {
-        const bool is_kept = (mask >> d & 1) == 0;
-        kept_shape[d] = is_kept ? shape[d] : std::min(shape[d], 1);
-        kept_strides[d] = !is_kept ? 1 : strides == nullptr ? step : strides[d];
-        if (__builtin_mul_overflow(step, int64_t{std::max(kept_shape[d], 1)}, &step)) step = 0;  // of a shape with no elements
-    }
-    BK_TRY(locate_strided(operand, name, role, size, strides_name, rank, kept_shape, kept_strides, nullptr));
-    operand->rank = 0;  // no other operand is walked as this one is
-    operand->shape = nullptr;
-    operand->strides = nullptr;
-    return Status::kOk;
-}
-
 inline bool is_same_place(const Operand& a, const Operand& b) {
     if (a.pointer != b.pointer || a.size != b.size || a.low != b.low || a.high != b.high || a.rank != b.rank) return false;
     for (int32_t d = 0; d < a.rank; ++d)
