@@ -8,6 +8,7 @@
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "core/reduce/pointwise_sum.h"
+#include "core/reduce/shuffle.cuh"
 #include "core/types/pack.h"
 
 namespace bk {
@@ -118,19 +119,6 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 };
 
 // --- statistics between threads ---------------------------------------------------------------------------------------
-
-template <class Acc>
-BK_DEVICE Acc shuffle_xor(const Acc& mine, int distance) {
-    constexpr int kWords = (sizeof(Acc) + 3) / 4;
-    static_assert(sizeof(Acc) % 4 == 0, "words");
-    uint32_t word[kWords];
-    memcpy(word, &mine, sizeof(Acc));
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) word[i] = __shfl_xor_sync(0xffffffffu, word[i], distance);
-    Acc other;
-    memcpy(&other, word, sizeof(Acc));
-    return other;
-}
 
 // Of `lanes` neighbours, a power of two up to a warp; all of them get the same bits.
 template <class F>
