@@ -70,6 +70,7 @@ from baracuda.kinds import (
     ImageKind,
     LayoutSku,
     MathPrecision,
+    NormalizationKind,
     OpCategory,
     SegmentKind,
     ShapeLayoutKind,
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from baracuda.embedding import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
+    from baracuda.norm import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
 
@@ -114,6 +116,10 @@ _OPS = {
     "elementwise.where": "Where WhereBackward",
     "embedding": "EmbeddingBag EmbeddingBagBackward",
     "image": "AffineGrid2d",
+    "norm": (
+        "RMSNorm RMSNormBackward LayerNorm LayerNormBackward BatchNorm BatchNormBackward GroupNorm GroupNormBackward "
+        "InstanceNorm InstanceNormBackward"
+    ),
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
 }
@@ -167,6 +173,7 @@ __all__ = [
     "LibraryNotFoundError",
     "MathPrecision",
     "MisalignedOperandError",
+    "NormalizationKind",
     "OpCategory",
     "Plan",
     "PlanPreference",

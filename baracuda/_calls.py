@@ -43,14 +43,22 @@ class Form:
         self.strided: Op | None = op if has_strides else ops().get(f"{op.name}_strided")
         self.names = {p.name: _field(plan_type, op, p.name) for p in op.row.params if p.is_pointer}
         self.pointers = {self.names[param.name]: param for param in op.row.params if param.is_pointer}
-        self.sums = bool(self.strided and self.strided.row.workspace and op.row.params[0].name == "numel")
+        alike = all(param.shape in ("numel", "shape") for param in op.row.params if param.is_pointer)
+        self.sums = bool(self.strided and self.strided.row.workspace and op.row.params[0].name == "numel" and alike)
         self._kinds = {name: _kinds(op, param) for name, param in self.pointers.items()}
-        self._gradients = [name for name, pointer in self.pointers.items() if pointer.direction == "out?"]
+        outputs = [name for name, pointer in self.pointers.items() if pointer.is_output]
+        optional = [name for name in outputs if not self.pointers[name].is_required]
+        self._gradients = optional if optional == outputs else []
         self._reads = op.row.reads.get(op.function)
 
     def kinds(self, name: str) -> tuple[ElementKind, ...]:
         """dtypes that a view may have for an operand."""
         return self._kinds.get(name, ())
+
+    def is_strided(self, pointer: Param) -> bool:
+        """Whether C takes strides of an operand. Strides of no single operand are those of all with an axis less."""
+        strides = [param for param in self.strided.row.params if param.role == "stride"] if self.strided else []
+        return any(p.of == pointer.name or (not p.of and " 1 along " in pointer.shape) for p in strides)
 
     def takes(self, views: Views) -> bool:
         """Whether the dtypes of the views fit, and all that C needs is there."""
@@ -128,7 +136,7 @@ def _operand(plan: Plan, forms: Sequence[Form], name: str, fields: Sequence[str]
     if len(forms) > 1:
         kinds = tuple(dict.fromkeys(kind for form in forms for kind in form.kinds(name)))
     extents, label = _extents(plan, name, pointer.shape)
-    output, strided = pointer.direction != "in", form.strided is not None
+    output, strided = pointer.is_output, form.is_strided(pointer)
     exact = getattr(plan.descriptor, f"{name[1:] if output else name}_shape", None) if label == "shape" else None
     may_be = tuple([form.names[other] for other in form.row.in_place.get(pointer.name, ())])
     return Operand(name, extents, label, kinds, output, strided, strided and (form.sums or not output), exact, may_be)

@@ -187,6 +187,16 @@ class SegmentKind(IntEnum):
     UNSORTED_SEGMENT_PROD_BACKWARD = 19
 
 
+class NormalizationKind(IntEnum):
+    """Backward plans carry the forward value."""
+
+    RMS_NORM = 0
+    LAYER_NORM = 1
+    GROUP_NORM = 2
+    BATCH_NORM = 3
+    INSTANCE_NORM = 4
+
+
 class AttentionKind(IntEnum):
     """Backward plans carry the forward value."""
 

@@ -100,6 +100,10 @@ EXAMPLES = {
     "BinaryParam": (LERP, SHAPE, 0.5), "Cast": (SHAPE, bk.f16), "CastSubByte": (SHAPE, bk.s4),
     "EmbeddingBag": (10, 4, 3, 7, SUM), "Fill": (SHAPE, 1),
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
+    "RMSNorm": (SHAPE, 2, 1e-5, True), "RMSNormBackward": (SHAPE, 2, True), "LayerNorm": (SHAPE, 2, 1e-5, True, True),
+    "LayerNormBackward": (SHAPE, 2, True, True), "BatchNorm": (SHAPE, 1, 1e-5, True), "BatchNormBackward": (SHAPE, 1, True),
+    "GroupNorm": (SHAPE, 1, 2, 1e-5, True), "GroupNormBackward": (SHAPE, 1, 2, True),
+    "InstanceNorm": (SHAPE, 1, 1e-5, True), "InstanceNormBackward": (SHAPE, 1, True),
     "SegmentSum": (6, 5, 4), "Ternary": (bk.TernaryKind.CLAMP, SHAPE), "Unary": (bk.UnaryKind.GELU, SHAPE),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "UnsortedSegmentSum": (6, 5, 4), "Where": (SHAPE,),
 }  # fmt: skip

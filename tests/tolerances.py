@@ -117,6 +117,15 @@ def atomic_total_of_quotients(e, f):
     return n * f.s * e.terms * (1 + n * f.s) + f.s * e.divided + e.count * (f.tiny_s * (e.divided > 0) + f.lost)
 
 
+def norm(e, f):
+    """A value made of a few products, with a sum of `count` terms among their factors.
+
+    Eight roundings of products, quotients and a square root. A row's statistics are sums of their own, so `terms` has for
+    each of them the magnitude of what was added, times all that it is multiplied by.
+    """
+    return (summation(e.count) + 8) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
+
+
 def ulps(op: str, dtype: str, backend: str) -> float:
     """Bound of the class "ulp" for what an entry's `ulps` and `gradient_ulps` say, else for an ordinary function."""
     return ULPS.get(op, ORDINARY).of(dtype, backend)
@@ -149,7 +158,7 @@ CLASSES = {
     f.__name__: f
     for f in (
         exact, pointwise, total, total_of_products, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
-        ulp, gated, reduction,
+        ulp, gated, reduction, norm,
     )
 }  # fmt: skip
 

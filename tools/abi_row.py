@@ -16,7 +16,7 @@ WIDTHS = {dtype: 64 if "64" in dtype else 32 if "32" in dtype else 16 if "16" in
 BITS = {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"}
 COMPUTE = {"f16": "f32", "bf16": "f32"}
 INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
-DIRECTIONS = {"in", "out", "out?", "inout"}
+DIRECTIONS = {"in", "in?", "out", "out?", "inout"}
 SLOTS = ("T", "U", "I")
 
 

@@ -24,7 +24,8 @@ pointwise      operands and parameters of a pointwise op, in C's order: `in a, i
                follows from it, numel, rank, shape and the strides of each operand
 strided        the operands and parameters of the strided form, where it has another order or stands alone
 params         of other ops, one a line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a device array
-               `in|out|out?|inout dtype name[extents]`. The role of a scalar (ROLES) stands before it, `axis i32
+               `in|in?|out|out?|inout dtype name[extents]`, with a "?" where it may be NULL. An extent is a scalar or
+               a number that the class computes, a member function of that name. The role of a scalar (ROLES) stands before it, `axis i32
                split_dim`, where it does not follow from name and dtype.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
@@ -95,7 +96,7 @@ def parse_number(text: str, dtype: str) -> float | int:
 
 
 def parse_param(text: str) -> Param:
-    before = rf"(?:({'|'.join(ROLES)}) )?(?:(host|in|out\??|inout) )?"
+    before = rf"(?:({'|'.join(ROLES)}) )?(?:(host|in\??|out\??|inout) )?"
     m = re.fullmatch(rf"{before}([\w.]+) (\w+)(?:\[(.*)\])?(?: = (\S+))?", text)
     if not m:
         raise TableError(f"parameter {text!r} is not '[role] [direction] dtype name[shape] [= default]'")

@@ -122,7 +122,7 @@ def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
     names = {q.name: f"op.{q.name}" for q in row.problem}
 
     def value(expression: str) -> str:
-        return re.sub(r"[A-Za-z_]\w*", lambda m: names[m[0]], expression)
+        return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], f"op.{m[0]}()"), expression)
 
     about = f'at++, "{p.name}", {role_of(p)}, bk::size_of<{p.element(slots)}>()'
     if re.search(" (with|at) ", p.shape):
@@ -211,7 +211,7 @@ def reader_mask(row: Row, p: Param, slots: dict[str, str]) -> str:
 
 
 def role_of(p: Param) -> str:
-    return "bk::Role::" + {"in": "kInput", "out?": "kOptionalOutput"}.get(p.direction, "kOutput")
+    return "bk::Role::" + {"in": "kInput", "in?": "kOptionalInput", "out?": "kOptionalOutput"}.get(p.direction, "kOutput")
 
 
 def glue_regular(op: str, row: Row, slots: dict[str, str]) -> str:

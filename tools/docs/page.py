@@ -24,7 +24,8 @@ ROLES = {
     "parameter": "parameter of the function",
 }
 DIRECTIONS = {
-    "in": "input", "out": "output", "out?": "output, may be NULL", "inout": "read and written", "host": "host array",
+    "in": "input", "in?": "input, may be NULL", "out": "output", "out?": "output, may be NULL",
+    "inout": "read and written", "host": "host array",
 }  # fmt: skip
 DETERMINISTIC = {
     "yes": "Deterministic: every launch gives the same bits.",

@@ -12,7 +12,7 @@
 
 namespace bk {
 
-enum class Role { kInput, kOutput, kOptionalOutput, kUnread };
+enum class Role { kInput, kOptionalInput, kOutput, kOptionalOutput, kUnread };
 
 struct Operand {
     const char* name = nullptr;
@@ -140,7 +140,7 @@ BK_COLD inline Status require_pointers(Operand* first, Operand* last, Work work,
         return !operand.has_elements() || operand.role == Role::kUnread || (work == Work::kZeros && !operand.is_output());
     });
     for (const Operand* o = first; o != last; ++o)
-        if (o->pointer == nullptr && o->role != Role::kOptionalOutput)
+        if (o->pointer == nullptr && o->role != Role::kOptionalOutput && o->role != Role::kOptionalInput)
             return fail(Status::kInvalidProblem, "%s is NULL", o->name);
     for (const Operand* o = first; o != last; ++o)
         if (reinterpret_cast<uintptr_t>(o->pointer) % static_cast<uintptr_t>(o->size) != 0)

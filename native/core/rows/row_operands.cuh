@@ -7,6 +7,7 @@
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "core/reduce/pointwise_sum.h"
+#include "core/reduce/shuffle.cuh"
 #include "core/types/pack.h"
 
 namespace bk {
