@@ -167,20 +167,22 @@ Status run_scan(const Launch&, const ScanAxes<sizeof...(Out) + sizeof...(In)>& a
     State before[kMostScanChunks];
     const int64_t chunks = ceil_div(axes.length, work.chunk());
     const bool shares_row = rows == 1 && chunks > 1 && threads > 1;
-    for (const bool is_first_pass : {true, false}) {
-        if (is_first_pass && !shares_row) continue;
-        const int64_t grain = shares_row ? 1 : grain_for(bytes * axes.length);
-        parallel_ranges(shares_row ? chunks : rows, grain, [&](int64_t begin, int64_t end) {
-            work.rows(begin, end, shares_row ? before : nullptr, is_first_pass, o, i);
+    const auto pass = [&](bool is_first) {
+        const int64_t items = shares_row ? chunks : rows, grain = shares_row ? 1 : grain_for(bytes * axes.length);
+        parallel_ranges(items, grain, [&](int64_t begin, int64_t end) {
+            work.rows(begin, end, shares_row ? before : nullptr, is_first, o, i);
         });
-        if (!is_first_pass) break;
+    };
+    if (shares_row) {
+        pass(true);
         State sum = scan.identity();
         for (int64_t c = 0; c < chunks; ++c) {
-            const State all = c == 0 ? before[0] : scan.join(sum, before[c]);
+            const State through = c == 0 ? before[0] : scan.join(sum, before[c]);
             before[c] = sum;
-            sum = all;
+            sum = through;
         }
     }
+    pass(false);
     return Status::kOk;
 }
 
