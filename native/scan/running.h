@@ -11,6 +11,9 @@
 
 namespace bk {
 
+template <class C>
+constexpr C kInfinity = std::numeric_limits<C>::infinity();
+
 // Sums are kept in f64, those of 16-bit floats on a GPU in f32, which adds them up in a tree. Integers wrap.
 template <class T>
 using sum_t = std::conditional_t<
@@ -64,10 +67,12 @@ struct Extreme {
     }
     BK_HD compute_t<T> original(C x) const { return static_cast<compute_t<T>>(order(static_cast<compute_t<T>>(x))); }
     BK_HD C least() const {
-        if constexpr (std::is_integral_v<T>)
-            return static_cast<C>(std::numeric_limits<T>::min());
-        else
-            return -std::numeric_limits<C>::infinity();
+        if constexpr (std::is_integral_v<T>) {
+            constexpr T least = std::numeric_limits<T>::min();
+            return static_cast<C>(least);
+        } else {
+            return -kInfinity<C>;
+        }
     }
 };
 
@@ -134,7 +139,7 @@ struct RunningLogSumExp {
         sum_t<T> rest;
         C top;
     };
-    BK_HD State identity() const { return {0, -std::numeric_limits<C>::infinity()}; }
+    BK_HD State identity() const { return {0, -kInfinity<C>}; }
     BK_HD State term(int64_t, C x) const { return {0, x}; }
     BK_HD State join(const State& earlier, const State& later) const {
         const bool rises = later.top > earlier.top;

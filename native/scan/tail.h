@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 
 #include "core/math/math.h"
 #include "scan/running.h"
@@ -61,7 +60,7 @@ struct LogSumExpTail {
         sum_t<T> tail;
         C level;
     };
-    BK_HD State identity() const { return {0, std::numeric_limits<C>::infinity()}; }
+    BK_HD State identity() const { return {0, kInfinity<C>}; }
     BK_HD State term(int64_t, C dy, C, C y) const { return {static_cast<sum_t<T>>(dy), y}; }
     BK_HD State join(const State& earlier, const State& later) const {
         const bool rises = later.level > earlier.level;
@@ -69,8 +68,8 @@ struct LogSumExpTail {
         return {low.tail + high.tail * decay<T>(descent(low.level, high.level)), low.level};
     }
     BK_HD C value(int64_t, const State&, const State& through, C, C x, C) const {
-        const C least = -std::numeric_limits<C>::infinity();  // whose exponential is 0, whatever it is divided by
-        return x == least ? C(0) : static_cast<C>(through.tail * math::exp<T>(x - through.level));
+        // exp(-inf) is 0, whatever it is divided by.
+        return x == -kInfinity<C> ? C(0) : static_cast<C>(through.tail * math::exp<T>(x - through.level));
     }
 };
 

@@ -280,7 +280,7 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
     const ScanShape shape = plan_scan(axes, N);
     ScanGrid<sizeof...(Out) + sizeof...(In)> grid{};
     grid.row = LongWalk<sizeof...(Out) + sizeof...(In)>(axes.rows);
-    std::copy(std::begin(axes.step), std::end(axes.step), grid.step);
+    std::copy(axes.step, axes.step + sizeof...(Out) + sizeof...(In), grid.step);
     grid.rows = static_cast<uint32_t>(axes.rows.numel());
     grid.length = grid.chunk = axes.length;
     grid.width = shape.width;
