@@ -25,7 +25,7 @@ class ScanDescriptor(ShapedDescriptor):
     kind: ScanKind = descriptor.choice(ScanKind)
     input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     scan_axis: int = descriptor.checked(as_integer)
-    reverse: bool = descriptor.checked(lambda name, value: bool(as_integer(name, int(value), 0, 1)), default=False)
+    reverse: bool = descriptor.flag()
 
     @property
     def shape(self) -> tuple[int, ...]:
