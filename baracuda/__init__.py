@@ -72,6 +72,7 @@ from baracuda.kinds import (
     MathPrecision,
     NormalizationKind,
     OpCategory,
+    ScanKind,
     SegmentKind,
     ShapeLayoutKind,
     TernaryKind,
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from baracuda.functions import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
     from baracuda.norm import *  # noqa: F403
+    from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
 
@@ -120,6 +122,7 @@ _OPS = {
         "RMSNorm RMSNormBackward LayerNorm LayerNormBackward BatchNorm BatchNormBackward GroupNorm GroupNormBackward "
         "InstanceNorm InstanceNormBackward"
     ),
+    "scan": "Scan ScanBackward",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
 }
@@ -178,6 +181,7 @@ __all__ = [
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
+    "ScanKind",
     "SegmentKind",
     "ShapeLayoutKind",
     "Status",
