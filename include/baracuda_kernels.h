@@ -7656,6 +7656,498 @@ BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f32_can_implement(int32_t b
 BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_run(int32_t batch, int32_t height, int32_t width, const void* theta, void* grid, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_can_implement(int32_t batch, int32_t height, int32_t width, const void* theta, const void* grid);
 
+/* ---- loss ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * loss_mse_{T}  (T: f32 f16 bf16 f64)
+ * Squared error (pred - target)^2. reduction_mode 0 gives each element its term, results being numel; 1 their mean
+ * and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_mse_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_f32_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_mse_f32_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_f16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_f16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_mse_f16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_bf16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_bf16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_mse_bf16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_f64_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_f64_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_mse_f64_workspace_size(int64_t numel, int32_t reduction_mode);
+
+/*
+ * loss_mse_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = 2 (pred - target) s. In it s is dy of the element for reduction_mode 0; for 1 and 2, where results is 1,
+ * it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for f64 scale_scalar is ignored
+ * and those are taken. A gradient may be an input of its dtype and length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_l1_{T}  (T: f32 f16 bf16 f64)
+ * Absolute error |pred - target|. reduction_mode 0 gives each element its term, results being numel; 1 their mean
+ * and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_l1_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_f32_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_l1_f32_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_f16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_f16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_l1_f16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_bf16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_bf16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_l1_bf16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_f64_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_f64_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_l1_f64_workspace_size(int64_t numel, int32_t reduction_mode);
+
+/*
+ * loss_l1_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = sign(pred - target) s, 0 where they are equal or NaN. In it s is dy of the element for reduction_mode 0;
+ * for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum;
+ * for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_smooth_l1_{T}  (T: f32 f16 bf16 f64)
+ * With d = pred - target: d^2 / (2 param) for |d| < param, else |d| - param / 2. reduction_mode 0 gives each
+ * element its term, results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not
+ * rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f32_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f32_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_f32_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f16_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f16_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_f16_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_bf16_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_bf16_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_bf16_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f64_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f64_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_f64_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+
+/*
+ * loss_smooth_l1_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = d / param s for |d| < param, else sign(d) s, where d = pred - target. In it s is dy of the element for
+ * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
+ * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
+ * and length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_huber_{T}  (T: f32 f16 bf16 f64)
+ * With d = pred - target: d^2 / 2 for |d| < param, else param (|d| - param / 2). reduction_mode 0 gives each
+ * element its term, results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not
+ * rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_huber_f32_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_f32_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_huber_f32_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_f16_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_f16_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_huber_f16_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_bf16_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_bf16_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_huber_bf16_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_f64_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_f64_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_huber_f64_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+
+/*
+ * loss_huber_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = d s for |d| < param, else param sign(d) s, where d = pred - target. In it s is dy of the element for
+ * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
+ * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
+ * and length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_bce_{T}  (T: f32 f16 bf16 f64)
+ * Binary cross entropy -(target log(pred) + (1 - target) log(1 - pred)) of probabilities, each logarithm at least
+ * -100. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their sum, results
+ * being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_f32_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_f32_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_f16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_f16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_f16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_bf16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_bf16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_bf16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_f64_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_f64_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_f64_workspace_size(int64_t numel, int32_t reduction_mode);
+
+/*
+ * loss_bce_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = (pred - target) / max(pred (1 - pred), 1e-12) s. In it s is dy of the element for reduction_mode 0; for
+ * 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for
+ * f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_bce_with_logits_{T}  (T: f32 f16 bf16 f64)
+ * Binary cross entropy of logits x, max(x, 0) - x target + log(1 + exp(-|x|)). reduction_mode 0 gives each element
+ * its term, results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T
+ * before. The mean of no terms is NaN.
+ *   in    logits: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f32_run(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f32_can_implement(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_f32_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f16_run(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f16_can_implement(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_f16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_bf16_run(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_bf16_can_implement(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_bf16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f64_run(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f64_can_implement(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_f64_workspace_size(int64_t numel, int32_t reduction_mode);
+
+/*
+ * loss_bce_with_logits_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = (sigmoid(logits) - target) s. In it s is dy of the element for reduction_mode 0; for 1 and 2, where
+ * results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for f64
+ * scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ *   in    logits: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_kl_div_{T}  (T: f32 f16 bf16 f64)
+ * target (log(target) - pred) where target > 0, else 0; pred are logarithms of probabilities. The mean is over
+ * elements. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their sum,
+ * results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f32_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_f32_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_f16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_bf16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_bf16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_bf16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f64_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f64_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_f64_workspace_size(int64_t numel, int32_t reduction_mode);
+
+/*
+ * loss_kl_div_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = -target s where target > 0, else 0. In it s is dy of the element for reduction_mode 0; for 1 and 2,
+ * where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for f64
+ * scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_poisson_nll_{T}  (T: f32 f16 bf16 f64)
+ * exp(input) - target input where log_input_flag is not 0, else input - target log(input); a target of 0 leaves
+ * its product out. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their
+ * sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f32_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f32_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f16_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_bf16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_bf16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_bf16_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f64_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f64_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f64_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
+
+/*
+ * loss_poisson_nll_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = (exp(input) - target) s where log_input_flag is not 0, else (1 - target / input) s. In it s is dy of
+ * the element for reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 /
+ * numel for the mean and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an
+ * input of its dtype and length.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_gaussian_nll_{T}  (T: f32 f16 bf16 f64)
+ * (log(v) + (input - target)^2 / v) / 2 with v = max(var, eps). reduction_mode 0 gives each element its term,
+ * results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before.
+ * The mean of no terms is NaN.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f32_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f32_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f32_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f16_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f16_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f16_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_bf16_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_bf16_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_bf16_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f64_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f64_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f64_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
+
+/*
+ * loss_gaussian_nll_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = (input - target) / v s with v = max(var, eps). In it s is dy of the element for reduction_mode 0; for 1
+ * and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for
+ * f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+
+/*
+ * loss_margin_ranking_{T}  (T: f32 f16 bf16 f64)
+ * max(0, margin - t (x1 - x2)). reduction_mode 0 gives each element its term, results being numel; 1 their mean
+ * and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    x1: T [numel]
+ *   in    x2: T [numel]
+ *   in    t: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f32_run(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f32_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_margin_ranking_f32_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f16_run(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f16_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_margin_ranking_f16_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_bf16_run(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_bf16_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_margin_ranking_bf16_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f64_run(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f64_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_margin_ranking_f64_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+
+/*
+ * loss_margin_ranking_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx1 = -t s and dx2 = t s where margin - t (x1 - x2) > 0, else 0. Either may be NULL. In it s is dy of the
+ * element for reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel
+ * for the mean and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input
+ * of its dtype and length.
+ *   in    x1: T [numel]
+ *   in    x2: T [numel]
+ *   in    t: T [numel]
+ *   in    dy: T [results]
+ *   out   dx1: T [numel], may be NULL
+ *   out   dx2: T [numel], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+
+/*
+ * loss_hinge_embedding_{T}  (T: f32 f16 bf16 f64)
+ * input where target is 1, else max(0, margin - input). reduction_mode 0 gives each element its term, results
+ * being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean
+ * of no terms is NaN.
+ *   in    input: T [numel]
+ *   in    target: i64 [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f32_run(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f32_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_f32_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f16_run(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f16_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_f16_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_bf16_run(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_bf16_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_bf16_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f64_run(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f64_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_f64_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+
+/*
+ * loss_hinge_embedding_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = s where target is 1, else -s where input < margin, else 0. In it s is dy of the element for
+ * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
+ * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
+ * and length.
+ *   in    input: T [numel]
+ *   in    target: i64 [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, const void* dinput);
+
 /* ---- segment --------------------------------------------------------------------------------------------------- */
 
 /*
