@@ -138,11 +138,21 @@ def gated(e, f):
     return relative * f.u * e.terms + f.tiny * e.divided if e.count else 0.0
 
 
+def loss(e, f):
+    """A sum of `count` terms, each a short formula of functions that are within a few units before the last rounding,
+    which is applied to `terms`, the magnitudes of what is added or cancelled; 16 bits are as in ULP. `divided` is the
+    magnitude of what a factor that may be subnormal is multiplied by.
+    """
+    relative = 12.0 if f.s == f.u else 2.0**-16 / f.u
+    lost = (e.count + e.divided) * f.tiny
+    return (summation(e.count) + relative) * f.u * e.terms + np.where(np.asarray(e.terms) > 0, lost, 0)
+
+
 CLASSES = {
     f.__name__: f
     for f in (
         exact, pointwise, total, total_of_products, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
-        ulp, gated,
+        ulp, gated, loss,
     )
 }  # fmt: skip
 
