@@ -29,6 +29,8 @@ params         of other ops, one a line: a scalar `i64 numel`, a host array `hos
                member function of the class; `[rows by row_stride, columns]` has rows that lie that far apart.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
+               An array whose shape has words, `shape with n along axis` or `shape at strides`, is located by the op's
+               `locate_<name>`
 tail           stream: nothing stands between the operands and the stream; by default a workspace and its bytes do
 can_implement  names of its parameters, where they are not all of the flat form's
 

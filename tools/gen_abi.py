@@ -117,13 +117,16 @@ def abi_hash(header: str) -> str:
 
 
 def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
-    """Finds the place of one operand of the problem `op`: strided where the row has its strides, else row-major."""
+    """Finds the place of one operand of the problem `op`: the op does it where the shape says "with" or "at"; else it is
+    strided where the row has its strides, or row-major."""
     names = {q.name: f"op.{q.name}" for q in row.problem}
 
     def value(expression: str) -> str:
         return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], f"op.{m[0]}()"), expression)
 
     about = f'at++, "{p.name}", {role_of(p)}, bk::size_of<{p.element(slots)}>()'
+    if re.search(" (with|at) ", p.shape):
+        return f"BK_TRY(op.locate_{p.name}({about}));"
     strides = f"stride_{p.name}"
     if strides in names:
         # "shape", "shape * repeats", or a shape and what the op itself makes of it

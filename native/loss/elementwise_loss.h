@@ -11,7 +11,7 @@
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
-#include "core/reduce/pointwise_sum.h"
+#include "core/reduce/reduce.h"
 #include "loss/distance.h"
 #include "loss/likelihood.h"
 #include "loss/margin.h"
@@ -19,41 +19,57 @@
 
 namespace bk {
 
-// Terms, each its share of the mean or the sum.
+// The sum, or mean, of what a functor makes of the inputs.
 template <class Fn, class C>
-struct ScaledTerm {
+struct TermSum {
+    struct Acc {
+        C sum, recent;
+    };
+    static constexpr bool ignores_index = true;
     Fn fn;
-    C factor;
+    bool is_mean;
+
+    BK_HD Acc identity() const { return {0, 0}; }
     template <class... X>
-    BK_HD C operator()(X... x) const {
-        return fn(x...) * factor;
+    BK_HD void add(Acc& acc, int64_t, X... x) const {
+        acc.recent += fn(x...);
     }
+    BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
+    BK_HD C finish(const Acc& acc, int64_t count) const { return is_mean ? acc.sum / static_cast<C>(count) : acc.sum; }
 };
 
-// Operands of `numel` elements each; the last one stands still where it has one for all.
-template <int Operands>
-BK_COLD Layout<Operands> layout_of_terms(int64_t numel, int still) {
-    Layout<Operands> layout;
-    int64_t stride[Operands];
-    for (int k = 0; k < Operands; ++k) stride[k] = k == still ? 0 : 1;
-    layout.append(numel, stride);
-    return layout;
+template <int In>
+BK_COLD ReduceAxes<In, 1> axes_of_terms(int64_t numel) {
+    ReduceAxes<In, 1> axes;
+    int64_t stride[In];
+    for (int k = 0; k < In; ++k) stride[k] = 1;
+    axes.reduced.append(numel, stride);
+    return axes;
 }
 
-template <class T, int Inputs>
+template <class Fn, class T, class... In>
 size_t loss_workspace(int64_t numel, int32_t reduction_mode) {
-    const int still = reduction_mode == kEachTerm ? -1 : Inputs;
-    return pointwise_sums_workspace<compute_t<T>>(layout_of_terms<Inputs + 1>(numel, still), Inputs);
+    if (reduction_mode == kEachTerm) return 0;
+    return reduce_workspace<TermSum<Fn, compute_t<T>>, In...>(axes_of_terms<sizeof...(In)>(numel));
 }
 
 template <class T, class Fn, class... In>
 Status reduce_terms(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Inputs<In...>& in, T* out) {
-    using C = compute_t<T>;
+    if (reduction_mode == kEachTerm) return pointwise(launch, numel, fn, outputs(out), in);
     if (numel == 0) return write_empty_loss(launch, reduction_mode, out);
-    constexpr int kIn = sizeof...(In);
-    const ScaledTerm<Fn, C> term{fn, factor_of_loss<C>(numel, reduction_mode)};
-    return pointwise_sums<C>(launch, layout_of_terms<kIn + 1>(numel, reduction_mode == kEachTerm ? -1 : kIn), term,
-                             outputs(out), in);
+    const TermSum<Fn, compute_t<T>> sum{fn, reduction_mode == kMeanOfTerms};
+    return reduce(launch, axes_of_terms<sizeof...(In)>(numel), sum, outputs(out), in);
+}
+
+// Operands of `numel` elements each; the last one stands still where it has one for all.
+template <int Operands>
+BK_COLD Layout<Operands> layout_of_terms(int64_t numel, bool has_one) {
+    Layout<Operands> layout;
+    int64_t stride[Operands];
+    for (int k = 0; k < Operands; ++k) stride[k] = has_one && k + 1 == Operands ? 0 : 1;
+    layout.append(numel, stride);
+    return layout;
 }
 
 // The last input is dy.
@@ -61,8 +77,7 @@ template <class Fn, class... Out, class... In>
 Status loss_gradients(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Outputs<Out...>& out,
                       const Inputs<In...>& in) {
     constexpr int kOperands = sizeof...(Out) + sizeof...(In);
-    return pointwise_strided(launch, layout_of_terms<kOperands>(numel, reduction_mode == kEachTerm ? -1 : kOperands - 1), fn,
-                             out, in);
+    return pointwise_strided(launch, layout_of_terms<kOperands>(numel, reduction_mode != kEachTerm), fn, out, in);
 }
 
 
@@ -75,7 +90,9 @@ struct Loss {
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return work_of_loss(numel, reduction_mode); }
     int64_t results() const { return results_of_loss(numel, reduction_mode); }
-    size_t workspace_size() const { return loss_workspace<T, sizeof...(In)>(numel, reduction_mode); }
+    size_t workspace_size() const {
+        return loss_workspace<decltype(L::template term<T>()), T, In...>(numel, reduction_mode);
+    }
     Status run(const In*... in, T* out, const Launch& launch) const {
         return reduce_terms(launch, numel, reduction_mode, L::template term<T>(), inputs(in...), out);
     }
@@ -108,7 +125,9 @@ struct LossBackward {
         Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }                                    \
         Work work() const { return work_of_loss(numel, reduction_mode); }                                                  \
         int64_t results() const { return results_of_loss(numel, reduction_mode); }                                         \
-        size_t workspace_size() const { return loss_workspace<T, sizeof...(In)>(numel, reduction_mode); }                  \
+        size_t workspace_size() const {
+        return loss_workspace<decltype(L::template term<T>()), T, In...>(numel, reduction_mode);
+    }                  \
         Status run(const In*... in, T* out, const Launch& launch) const {                                                  \
             return reduce_terms(launch, numel, reduction_mode, L::template term<T>(parameter), inputs(in...), out);        \
         }                                                                                                                  \

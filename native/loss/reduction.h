@@ -28,7 +28,7 @@ inline Work work_of_loss(int64_t terms, int32_t reduction_mode) {
 
 inline int64_t results_of_loss(int64_t terms, int32_t reduction_mode) { return reduction_mode == kEachTerm ? terms : 1; }
 
-// What a sum of terms is multiplied by.
+// The share of a term in the mean, or in the sum.
 template <class C>
 C factor_of_loss(int64_t terms, int32_t reduction_mode) {
     return reduction_mode == kMeanOfTerms ? C(1) / static_cast<C>(terms) : C(1);
