@@ -55,7 +55,8 @@ size_t loss_workspace(int64_t numel, int32_t reduction_mode) {
 }
 
 template <class T, class Fn, class... In>
-Status reduce_terms(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Inputs<In...>& in, T* out) {
+Status reduce_terms(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Inputs<In...>& in,
+                    T* out) {
     if (reduction_mode == kEachTerm) return pointwise(launch, numel, fn, outputs(out), in);
     if (numel == 0) return write_empty_loss(launch, reduction_mode, out);
     const TermSum<Fn, compute_t<T>> sum{fn, reduction_mode == kMeanOfTerms};
@@ -80,7 +81,6 @@ Status loss_gradients(const Launch& launch, int64_t numel, int32_t reduction_mod
     return pointwise_strided(launch, layout_of_terms<kOperands>(numel, reduction_mode != kEachTerm), fn, out, in);
 }
 
-
 // In: the inputs.
 template <class L, class T, class... In>
 struct Loss {
@@ -90,9 +90,7 @@ struct Loss {
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return work_of_loss(numel, reduction_mode); }
     int64_t results() const { return results_of_loss(numel, reduction_mode); }
-    size_t workspace_size() const {
-        return loss_workspace<decltype(L::template term<T>()), T, In...>(numel, reduction_mode);
-    }
+    size_t workspace_size() const { return loss_workspace<decltype(L::template term<T>()), T, In...>(numel, reduction_mode); }
     Status run(const In*... in, T* out, const Launch& launch) const {
         return reduce_terms(launch, numel, reduction_mode, L::template term<T>(), inputs(in...), out);
     }
@@ -115,39 +113,39 @@ struct LossBackward {
 };
 
 // Losses of one parameter. The rows name it, so each name has structs of its own.
-#define BK_LOSS_OF(Name, Type, parameter)                                                                                  \
-    template <class L, class T, class... In>                                                                               \
-    struct Name##Loss {                                                                                                    \
-        int64_t numel;                                                                                                     \
-        int32_t reduction_mode;                                                                                            \
-        Type parameter;                                                                                                    \
-                                                                                                                           \
-        Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }                                    \
-        Work work() const { return work_of_loss(numel, reduction_mode); }                                                  \
-        int64_t results() const { return results_of_loss(numel, reduction_mode); }                                         \
-        size_t workspace_size() const {
-        return loss_workspace<decltype(L::template term<T>()), T, In...>(numel, reduction_mode);
-    }                  \
-        Status run(const In*... in, T* out, const Launch& launch) const {                                                  \
-            return reduce_terms(launch, numel, reduction_mode, L::template term<T>(parameter), inputs(in...), out);        \
-        }                                                                                                                  \
-    };                                                                                                                     \
-                                                                                                                           \
-    template <class L, class T, class... In>                                                                               \
-    struct Name##LossBackward {                                                                                            \
-        int64_t numel;                                                                                                     \
-        int32_t reduction_mode;                                                                                            \
-        float scale_scalar;                                                                                                \
-        Type parameter;                                                                                                    \
-                                                                                                                           \
-        Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }                                    \
-        Work work() const { return all_or_none(numel); }                                                                   \
-        int64_t results() const { return results_of_loss(numel, reduction_mode); }                                         \
-        Status run(const In*... in, const T* dy, T* gradient, const Launch& launch) const {                                \
-            const auto factor = factor_of_gradient<compute_t<T>>(numel, reduction_mode, scale_scalar);                     \
-            return loss_gradients(launch, numel, reduction_mode, L::template gradient<T>(factor, parameter),               \
-                                  outputs(gradient), inputs(in..., dy));                                                   \
-        }                                                                                                                  \
+#define BK_LOSS_OF(Name, Type, parameter)                                                                           \
+    template <class L, class T, class... In>                                                                        \
+    struct Name##Loss {                                                                                             \
+        int64_t numel;                                                                                              \
+        int32_t reduction_mode;                                                                                     \
+        Type parameter;                                                                                             \
+                                                                                                                    \
+        Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }                             \
+        Work work() const { return work_of_loss(numel, reduction_mode); }                                           \
+        int64_t results() const { return results_of_loss(numel, reduction_mode); }                                  \
+        size_t workspace_size() const {                                                                             \
+            return loss_workspace<decltype(L::template term<T>(Type())), T, In...>(numel, reduction_mode);          \
+        }                                                                                                           \
+        Status run(const In*... in, T* out, const Launch& launch) const {                                           \
+            return reduce_terms(launch, numel, reduction_mode, L::template term<T>(parameter), inputs(in...), out); \
+        }                                                                                                           \
+    };                                                                                                              \
+                                                                                                                    \
+    template <class L, class T, class... In>                                                                        \
+    struct Name##LossBackward {                                                                                     \
+        int64_t numel;                                                                                              \
+        int32_t reduction_mode;                                                                                     \
+        float scale_scalar;                                                                                         \
+        Type parameter;                                                                                             \
+                                                                                                                    \
+        Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }                             \
+        Work work() const { return all_or_none(numel); }                                                            \
+        int64_t results() const { return results_of_loss(numel, reduction_mode); }                                  \
+        Status run(const In*... in, const T* dy, T* gradient, const Launch& launch) const {                         \
+            const auto factor = factor_of_gradient<compute_t<T>>(numel, reduction_mode, scale_scalar);              \
+            return loss_gradients(launch, numel, reduction_mode, L::template gradient<T>(factor, parameter),        \
+                                  outputs(gradient), inputs(in..., dy));                                            \
+        }                                                                                                           \
     };
 
 BK_LOSS_OF(Param, float, param)

@@ -94,9 +94,7 @@ struct KlDiv {
     struct Gradient {
         using C = compute_t<T>;
         C factor;
-        BK_HD C operator()(C target, C dy) const {
-            return math::select(target > C(0), -target * (dy * factor), C(0));
-        }
+        BK_HD C operator()(C target, C dy) const { return math::select(target > C(0), -target * (dy * factor), C(0)); }
     };
     template <class T>
     static Term<T> term() {
@@ -151,9 +149,7 @@ struct GaussianNll {
     struct Gradient {
         using C = compute_t<T>;
         C factor, least;
-        BK_HD C operator()(C x, C target, C var, C dy) const {
-            return (x - target) / math::max(var, least) * (dy * factor);
-        }
+        BK_HD C operator()(C x, C target, C var, C dy) const { return (x - target) / math::max(var, least) * (dy * factor); }
     };
     template <class T>
     static Term<T> term(float eps) {
