@@ -8148,6 +8148,407 @@ BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_bf16_can_imp
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, const void* dinput);
 
+/*
+ * loss_flce_per_row_{T}  (T: f32 f16 bf16 f64)
+ * The cross entropy of each row of logits, which its gradient overwrites: loss_1d = log(sum of exp(logits[c])) -
+ * logits[target] in f32, then logits[c] = (softmax(logits)[c] - (1 where c is target, else 0)) * scale_per_row. A
+ * target that is target_ignore, or outside [0, v), gives a loss and a row of 0.
+ *   inout logits: T [n_rows by row_stride, v]
+ *   in    target: i64 [n_rows]
+ *   out   loss_1d: f32 [n_rows]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f32_run(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, void* logits, const void* target, void* loss_1d, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f32_can_implement(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, const void* logits, const void* target, const void* loss_1d);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f16_run(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, void* logits, const void* target, void* loss_1d, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f16_can_implement(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, const void* logits, const void* target, const void* loss_1d);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_bf16_run(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, void* logits, const void* target, void* loss_1d, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_bf16_can_implement(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, const void* logits, const void* target, const void* loss_1d);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f64_run(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, void* logits, const void* target, void* loss_1d, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f64_can_implement(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, const void* logits, const void* target, const void* loss_1d);
+
+/*
+ * loss_flce_per_row_cast_{T}  (T: f32 f16 bf16 f64)
+ * out[r] = loss_1d[r] rounded to T.
+ *   in    loss_1d: f32 [n_rows]
+ *   out   out: T [n_rows]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_f32_run(int64_t n_rows, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_f32_can_implement(int64_t n_rows, const void* loss_1d, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_f16_run(int64_t n_rows, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_f16_can_implement(int64_t n_rows, const void* loss_1d, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_bf16_run(int64_t n_rows, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_bf16_can_implement(int64_t n_rows, const void* loss_1d, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_f64_run(int64_t n_rows, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_f64_can_implement(int64_t n_rows, const void* loss_1d, const void* out);
+
+/*
+ * loss_flce_inplace_scale_{T}  (T: f32 f16 bf16 f64)
+ * buf *= scalar.
+ *   inout buf: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f32_run(int64_t numel, float scalar, void* buf, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f32_can_implement(int64_t numel, float scalar, const void* buf);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f16_run(int64_t numel, float scalar, void* buf, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f16_can_implement(int64_t numel, float scalar, const void* buf);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_bf16_run(int64_t numel, float scalar, void* buf, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_bf16_can_implement(int64_t numel, float scalar, const void* buf);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f64_run(int64_t numel, float scalar, void* buf, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f64_can_implement(int64_t numel, float scalar, const void* buf);
+
+/*
+ * loss_flce_scalar_finalize_{T}  (T: f32 f16 bf16 f64)
+ * out[0] = sum of loss_1d * denom_inv; 0 for no rows.
+ *   in    loss_1d: f32 [n_rows]
+ *   out   out: T [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f32_run(int64_t n_rows, float denom_inv, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f32_can_implement(int64_t n_rows, float denom_inv, const void* loss_1d, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f16_run(int64_t n_rows, float denom_inv, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f16_can_implement(int64_t n_rows, float denom_inv, const void* loss_1d, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_bf16_run(int64_t n_rows, float denom_inv, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_bf16_can_implement(int64_t n_rows, float denom_inv, const void* loss_1d, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f64_run(int64_t n_rows, float denom_inv, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f64_can_implement(int64_t n_rows, float denom_inv, const void* loss_1d, const void* out);
+
+/*
+ * loss_flce_count_non_ignore  ()
+ * count_out[0] = number of targets that are not ignore_index.
+ *   in    target: i64 [bt]
+ *   out   count_out: i64 [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_run(int32_t bt, int64_t ignore_index, const void* target, void* count_out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_can_implement(int32_t bt, int64_t ignore_index, const void* target, const void* count_out);
+
+/*
+ * loss_nll_{T}  (T: f32 f16 bf16 f64)
+ * -input[target] of each row, logarithms of probabilities. An index outside [0, class_extent) gives a term of 0,
+ * which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its term, results being n_rows; 1
+ * their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no rows is
+ * NaN.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: i64 [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_nll_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_nll_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_nll_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_nll_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_nll_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+
+/*
+ * loss_nll_backward_{T}  (T: f32 f16 bf16 f64)
+ * All dinput_numel elements of dinput are 0 but that of the target of each row, which is -s. An index outside [0,
+ * class_extent) gives a term of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for
+ * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean
+ * and 1 for the sum; for f64 scale_scalar is ignored and those are taken.
+ *   in    dy: T [results]
+ *   in    target: i64 [n_rows]
+ *   out   dinput: T [dinput_numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, const void* dinput);
+
+/*
+ * loss_cross_entropy_{T}  (T: f32 f16 bf16 f64)
+ * log(sum of exp(input[c])) - input[target] of each row. An index outside [0, class_extent) gives a term of 0,
+ * which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its term, results being n_rows; 1
+ * their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no rows is
+ * NaN.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: i64 [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+
+/*
+ * loss_cross_entropy_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput[c] = (softmax(input)[c] - (1 where c is target, else 0)) s. An index outside [0, class_extent) gives a
+ * term of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for reduction_mode 0; for 1 and
+ * 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for f64
+ * scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: i64 [n_rows]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_cross_entropy_soft_{T}  (T: f32 f16 bf16 f64)
+ * Minus the sum over c of target[c] log(softmax(input)[c]) of each row; where target[c] is 0 nothing is added,
+ * whatever input[c]. reduction_mode 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum,
+ * results being 1, of terms that are not rounded to T before. The mean of no rows is NaN.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: T [n_rows by row_stride_target, class_extent]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode);
+
+/*
+ * loss_cross_entropy_soft_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput[c] = (sum(target) softmax(input)[c] - target[c]) s. In it s is dy of the row for reduction_mode 0; for 1
+ * and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for
+ * f64 scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: T [n_rows by row_stride_target, class_extent]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_cosine_embedding_{T}  (T: f32 f16 bf16 f64)
+ * With the cosine c = x1 x2 / max(|x1| |x2|, 1e-12; 1e-30 for f64) of each row: 1 - c where t > 0, else max(0, c -
+ * margin). reduction_mode 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results
+ * being 1, of terms that are not rounded to T before. The mean of no rows is NaN.
+ *   in    x1: T [n_rows by row_stride_x, d_extent]
+ *   in    x2: T [n_rows by row_stride_x, d_extent]
+ *   in    t: T [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_f32_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cosine_embedding_f32_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_f16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_f16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cosine_embedding_f16_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_bf16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cosine_embedding_bf16_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cosine_embedding_f64_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin);
+
+/*
+ * loss_cosine_embedding_backward_{T}  (T: f32 f16 bf16 f64)
+ * With the cosine c, lengths l1, l2 and k = -1 where t > 0, else 1 where c > margin, else 0: dx1 = k s (x2 / (l1
+ * l2) - c x1 / l1^2), dx2 likewise; the last quotient is 0 for lengths up to 1e-12 (1e-30 for f64). Either may be
+ * NULL. In it s is dy of the row for reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] *
+ * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for f64 scale_scalar is ignored and those are
+ * taken. Gradients have the row stride of the input, and may be it.
+ *   in    x1: T [n_rows by row_stride_x, d_extent]
+ *   in    x2: T [n_rows by row_stride_x, d_extent]
+ *   in    t: T [n_rows]
+ *   in    dy: T [results]
+ *   out   dx1: T [n_rows by row_stride_x, d_extent], may be NULL
+ *   out   dx2: T [n_rows by row_stride_x, d_extent], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f32_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_bf16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+
+/*
+ * loss_triplet_margin_{T}  (T: f32 f16 bf16 f64)
+ * max(0, |a - p_tensor| - |a - n_tensor| + margin) of each row, in the norm (sum of |d|^p_norm)^(1 / p_norm).
+ * reduction_mode 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results being 1,
+ * of terms that are not rounded to T before. The mean of no rows is NaN.
+ *   in    a: T [n_rows by row_stride, d_extent]
+ *   in    p_tensor: T [n_rows by row_stride, d_extent]
+ *   in    n_tensor: T [n_rows by row_stride, d_extent]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_f32_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_f32_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_f16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_f16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_f16_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_bf16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_bf16_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_f64_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+
+/*
+ * loss_triplet_margin_backward_{T}  (T: f32 f16 bf16 f64)
+ * Where the term is positive, with u = |a - p_tensor|^(p_norm - 1) sign(a - p_tensor) / max(norm^(p_norm - 1),
+ * 1e-12; 1e-30 for f64) and v of n_tensor: da = (u - v) s, dp = -u s, dn = v s; else 0. Each may be NULL. In it s
+ * is dy of the row for reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 /
+ * n_rows for the mean and 1 for the sum; for f64 scale_scalar is ignored and those are taken. Gradients have the
+ * row stride of the input, and may be it.
+ *   in    a: T [n_rows by row_stride, d_extent]
+ *   in    p_tensor: T [n_rows by row_stride, d_extent]
+ *   in    n_tensor: T [n_rows by row_stride, d_extent]
+ *   in    dy: T [results]
+ *   out   da: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   dp: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   dn: T [n_rows by row_stride, d_extent], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f32_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_bf16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+
+/*
+ * loss_multi_margin_{T}  (T: f32 f16 bf16 f64)
+ * The sum over c, target left out, of max(0, margin - input[target] + input[c])^p_norm / class_extent of each row.
+ * An index outside [0, class_extent) gives a term of 0, which the mean counts, and a gradient of 0. reduction_mode
+ * 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results being 1, of terms that
+ * are not rounded to T before. The mean of no rows is NaN.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    target: i64 [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+
+/*
+ * loss_multi_margin_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h[c] = max(0, margin - input[target] + input[c]) and g[c] = p_norm h[c]^(p_norm - 1) where h[c] > 0, else
+ * 0: dinput[c] = g[c] s / class_extent, and for target minus the sum of these. An index outside [0, class_extent)
+ * gives a term of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for reduction_mode 0;
+ * for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum;
+ * for f64 scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    target: i64 [n_rows]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_multilabel_soft_margin_{T}  (T: f32 f16 bf16 f64)
+ * The mean over the classes of bce_with_logits of each row. reduction_mode 0 gives each row its term, results
+ * being n_rows; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean
+ * of no rows is NaN.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: T [n_rows by row_stride_tgt, class_extent]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+
+/*
+ * loss_multilabel_soft_margin_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput[c] = (sigmoid(input[c]) - target[c]) s / class_extent. In it s is dy of the row for reduction_mode 0; for
+ * 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for
+ * f64 scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: T [n_rows by row_stride_tgt, class_extent]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_in, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+
 /* ---- reduce ---------------------------------------------------------------------------------------------------- */
 
 /*
