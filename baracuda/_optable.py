@@ -80,6 +80,7 @@ class Row:
     defaults: Mapping[str, Mapping[str, float | int]]  # function ("" without {F}) -> parameter -> its default
     in_place: Mapping[str, tuple[str, ...]]  # output -> the inputs that it may be, of equal strides
     accumulates: str  # the output that is added to; empty: all are overwritten
+    is_bare: bool  # no workspace stands before the stream in `_run`
 
     @property
     def pattern(self) -> str:

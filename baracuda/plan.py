@@ -321,7 +321,8 @@ class Plan:
             pointer, size = self._workspace_arguments(scratch, op, call)
             raw_stream = self.library.ffi.cast("void *", handle)
             function = self.library.function(op.name)
-        return functools.partial(function, *call, pointer, size, raw_stream), symbol_name(op.name), handle
+            tail = (raw_stream,) if op.row.is_bare else (pointer, size, raw_stream)
+        return functools.partial(function, *call, *tail), symbol_name(op.name), handle
 
     def _operand_call(self, args: Args) -> tuple[Op, tuple[Any, ...]]:
         """(the op, its C arguments up to the workspace), the operands checked."""

@@ -23,7 +23,7 @@ class FakeLibrary(bk.Library):
         row = ops()[op].row
         call_length = len(row.params)
         expected = {
-            "run": call_length + 3,
+            "run": call_length + (1 if row.is_bare else 3),
             "can_implement": len(row.check) or call_length,
             "workspace_size": len(row.problem_arguments(range(call_length))) if row.workspace else None,
         }[kind]

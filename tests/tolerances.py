@@ -147,11 +147,24 @@ def gated(e, f):
     return relative * f.u * e.terms + f.tiny * e.divided if e.count else 0.0
 
 
+
+def loss(e, f):
+    """A sum of `count` terms, each a short formula of functions that are within a few units before the last rounding,
+    which is applied to `terms`, the magnitudes of what is added or cancelled; 16 bits are as in ULP. `divided` is the
+    magnitude of what a factor that may be subnormal is multiplied by.
+    """
+    relative = 12.0 if f.s == f.u else 2.0**-16 / f.u
+    lost = (e.count + e.divided) * f.tiny
+    return (summation(e.count) + relative) * f.u * e.terms + np.where(np.asarray(e.terms) > 0, lost, 0)
+
+
 def reduction(e, f):
     """What is collected of `count` terms, and each term's own few units: of `terms`, and of `divided` what the 16-bit
     types' exponential leaves out (2^-18, twice)."""
     rough = 2.0**-17 if f.s != f.u else 4 * f.u
     return np.where(e.count > 1, (summation(e.count) + 4) * f.u * e.terms + rough * e.divided, 0)
+
+
 def scan(e, f):
     """A running sum or product of `count` terms, and exponentials of `divided` in all: of 16 bits with an error of 2^-17
     each, which the rounding hides, else of a few units."""
@@ -159,11 +172,22 @@ def scan(e, f):
     return summation(e.count) * f.u * e.terms + exponentials * e.divided
 
 
+
+
+
 CLASSES = {
     f.__name__: f
     for f in (
         exact, pointwise, total, total_of_products, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
+
         ulp, gated, reduction, norm, scan,
+
+
+        ulp, gated, loss,
+
+        ulp, gated, reduction,
+
+
     )
 }  # fmt: skip
 

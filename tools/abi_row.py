@@ -100,6 +100,7 @@ class Row:
     in_place: dict[str, tuple[str, ...]]  # output -> inputs that it may be
     accumulates: str  # the output that is added to
     doc: str
+    is_bare: bool = False  # no workspace stands before the stream
 
     @property
     def pattern(self) -> str:
@@ -168,7 +169,7 @@ class Row:
 
     def prototypes(self, op: str, slots: dict[str, str]):
         """Yield (result type, function name, parameter list) of one instance's functions."""
-        tail = ["void* workspace", "size_t workspace_bytes", "void* stream"]
+        tail = ["void* stream"] if self.is_bare else ["void* workspace", "size_t workspace_bytes", "void* stream"]
         yield "int32_t", f"{PREFIX}{op}_run", ", ".join([p.prototype(slots) for p in self.params] + tail)
         check = ", ".join(p.prototype(slots, const=True) for p in self.check_params)
         yield "int32_t", f"{PREFIX}{op}_can_implement", check

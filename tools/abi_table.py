@@ -24,13 +24,15 @@ pointwise      operands and parameters of a pointwise op, in C's order: `in a, i
                follows from it, numel, rank, shape and the strides of each operand
 strided        the operands and parameters of the strided form, where it has another order or stands alone
 params         of other ops, one a line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a device array
-               `in|in?|out|out?|inout dtype name[extents]`, with a "?" where it may be NULL. An extent is a scalar or
-               a number that the class computes, a member function of that name. The role of a scalar (ROLES) stands before it, `axis i32
-               split_dim`, where it does not follow from name and dtype.
+               `in|in?|out|out?|inout dtype name[extents]`, with a "?" where it may be NULL. An extent is a scalar's name,
+               or that of a member function of the class; `[rows by row_stride, columns]` has rows that lie that far
+               apart. The role of a scalar (ROLES) stands before it, `axis i32 split_dim`, where it does not follow from
+               name and dtype.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
                An array whose shape has words, `shape with n along axis` or `shape at strides`, is located by the op's
                `locate_<name>`
+tail           stream: nothing stands between the operands and the stream; by default a workspace and its bytes do
 can_implement  names of its parameters, where they are not all of the flat form's
 
 What implements them, `{T}`, `{U}`, `{I}` standing for dtypes and `{F}` for a function's class, GeluTanh for gelu_tanh:
@@ -74,7 +76,7 @@ ROLES = ("extent", "rank", "shape", "stride", "axis", "offset", "mode", "paramet
 SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
-    "F", "gradients_of", "like", *SIGNATURES, "can_implement", *CLASSES, "include", "units", "sums", "reads",
+    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", *CLASSES, "include", "units", "sums", "reads",
     "workspace", "deterministic", "in_place", "accumulates", "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like"}  # keys that a row does not take from another
@@ -277,6 +279,8 @@ class Section:
             raise TableError("units is T, a slot of the row")
         if section.get("sums", "yes") != "yes":
             raise TableError("sums is yes, or not there")
+        if section.get("tail", "stream") != "stream" or ("tail" in section and "workspace" in section):
+            raise TableError("tail is stream, of a row without a workspace")
 
     def rows(self) -> list[Row]:
         section = self.section
@@ -358,7 +362,7 @@ class Section:
             defaults={name: of_all | functions.defaults.get(name, {}) for name in functions.docs or ("",)},
             workspace=SUMS_WORKSPACE if sums else "" if follows else section.get("workspace", ""),
             deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
-            in_place=in_place, accumulates=accumulates, doc=doc,
+            in_place=in_place, accumulates=accumulates, doc=doc, is_bare="tail" in section,
         )  # fmt: skip
 
 

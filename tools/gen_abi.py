@@ -133,6 +133,10 @@ def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
         shape, _, repeats = p.shape.split(",")[0].partition(" * ")
         factor = value(repeats) if repeats else "nullptr"
         return f'BK_TRY(bk::locate_strided({about}, "{strides}", op.rank, {value(shape)}, {value(strides)}, {factor}));'
+    if " by " in p.shape:
+        rows, stride, columns = re.split(" by |, ", p.shape)
+        given = f'{{"{rows}", {value(rows)}}}, {{"{stride}", {value(stride)}}}, {{"{columns}", {value(columns)}}}'
+        return f"BK_TRY(bk::locate_rows({about}, {given}));"
     extents = ", ".join(f'{{"{e}", {value(e)}}}' for e in p.shape.split(", "))
     return f"BK_TRY(bk::locate_dense({about}, {{{extents}}}));"
 
@@ -194,7 +198,7 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
         f'    if (status != bk::Status::kOk || op.work() == bk::Work::kNone) return bk::leave("{op}", status);\n'
         f"    {given}{readers}\n"
         f"    status = bk::require_pointers(operands, operands + {len(pointers)}, op.work(), {in_place});\n"
-        f"    const bk::Launch launch{{workspace, workspace_bytes, stream}};\n"
+        f"    const bk::Launch launch{{{'nullptr, 0' if row.is_bare else 'workspace, workspace_bytes'}, stream}};\n"
         f"{stand_ins}"
         f"    if (status == bk::Status::kOk) status = (op.*{ns}::kRun)({', '.join([*cast, 'launch'])});\n"
         f'    return bk::leave("{op}", status);\n}}'
@@ -348,7 +352,7 @@ def oplist_text(rows: list[Row]) -> str:
     for row in rows:
         params = tuple(dataclasses.astuple(p) for p in row.params)
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
-        about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)
+        about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates, row.is_bare)
         fields = (row.name, row.family, row.functions, row.slots, params, check, row.reads, *about)
         lines += ["    (", *(f"        {field!r}," for field in fields), "    ),"]
     return "\n".join(lines) + "\n)\n"

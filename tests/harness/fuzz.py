@@ -311,7 +311,7 @@ class Fuzzer:
         self.ran += 1
         before = [slot.bytes.copy() for slot in self.slots]
         arguments = [ffi.cast("void*", call.pointers[p.name]) if p.is_pointer else values[p.name] for p in row.params]
-        tail = ffi.cast("void*", call.workspace[0]), call.workspace[1], ffi.NULL
+        tail = (ffi.NULL,) if row.is_bare else (ffi.cast("void*", call.workspace[0]), call.workspace[1], ffi.NULL)
         status = self.library.function(call.op)(*arguments, *tail)
         assert status in (0, 1, 2, 3, 4), f"status {status}: {last_error(self.library)}"
         assert status != 0 or can == 0, f"status 0, though can_implement said {can}"
