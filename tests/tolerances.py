@@ -147,7 +147,6 @@ def gated(e, f):
     return relative * f.u * e.terms + f.tiny * e.divided if e.count else 0.0
 
 
-
 def loss(e, f):
     """A sum of `count` terms, each a short formula of functions that are within a few units before the last rounding,
     which is applied to `terms`, the magnitudes of what is added or cancelled; 16 bits are as in ULP. `divided` is the
@@ -172,20 +171,12 @@ def scan(e, f):
     return summation(e.count) * f.u * e.terms + exponentials * e.divided
 
 
-
-
-
 CLASSES = {
     f.__name__: f
     for f in (
         exact, pointwise, total, total_of_products, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
 
-        ulp, gated, reduction, norm, scan,
-
-
-        ulp, gated, loss,
-
-        ulp, gated, reduction,
+        ulp, gated, loss, norm, reduction, scan,
 
 
     )
