@@ -113,7 +113,7 @@ def _stem(pattern: str) -> str:
 
 def _spec(stem: str, found: Mapping[str, list[tuple[str, Row, str]]]) -> Spec:
     variants = [v for v in found[stem] if "_param" in v[0]] or found[stem]  # in which parameters are f64
-    variants = [v for v in variants if "_inplace" not in v[0]]
+    variants = [v for v in variants if "_inplace" not in v[0]] or variants
     row, function = variants[0][1:]
     forward = stem.removesuffix("_backward")
     name, renamed = RENAMED.get(forward, (forward, {}))
