@@ -13,6 +13,7 @@ namespace bk::op {
 // its own largest, so that one exponential an element is enough; groups meet in exp(m_group - m).
 template <class T>
 struct SoftmaxRows : RowDefaults {
+    static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     struct Acc {
         C max, sum;  // of exp(x - base_of(max))
@@ -70,6 +71,7 @@ struct SoftmaxRows : RowDefaults {
 // y (dy - sum y dy), or dy - exp(y) sum dy.
 template <class T>
 struct SoftmaxBackwardRows : RowDefaults {
+    static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     using Acc = C;
     struct Row {
