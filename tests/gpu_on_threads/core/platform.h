@@ -40,6 +40,29 @@ inline pthread_barrier_t block_barrier;
 
 inline void __syncthreads() { pthread_barrier_wait(&block_barrier); }
 
+// Lanes of a warp meet twice: after each has said what it has, and after each has heard another.
+inline pthread_barrier_t warp_barrier[32];
+inline uint32_t lane_word[32][32];
+
+inline uint32_t exchange(uint32_t word, int from) {
+    const unsigned int warp = threadIdx.x / 32;
+    lane_word[warp][threadIdx.x % 32] = word;
+    pthread_barrier_wait(&warp_barrier[warp]);
+    const uint32_t heard = lane_word[warp][from];
+    pthread_barrier_wait(&warp_barrier[warp]);
+    return heard;
+}
+
+inline uint32_t __shfl_up_sync(unsigned, uint32_t word, int distance, int width) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    return exchange(word, lane % width >= distance ? lane - distance : lane);
+}
+
+inline uint32_t __shfl_sync(unsigned, uint32_t word, int from, int width) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    return exchange(word, lane / width * width + from % width);
+}
+
 template <class T>
 T __ldcs(const T* p) {
     return *p;
