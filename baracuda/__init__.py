@@ -71,6 +71,7 @@ from baracuda.kinds import (
     LayoutSku,
     MathPrecision,
     OpCategory,
+    ScanKind,
     SegmentKind,
     ShapeLayoutKind,
     TernaryKind,
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from baracuda.embedding import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
+    from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
 
@@ -114,6 +116,7 @@ _OPS = {
     "elementwise.where": "Where WhereBackward",
     "embedding": "EmbeddingBag EmbeddingBagBackward",
     "image": "AffineGrid2d",
+    "scan": "Scan ScanBackward",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
 }
@@ -171,6 +174,7 @@ __all__ = [
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
+    "ScanKind",
     "SegmentKind",
     "ShapeLayoutKind",
     "Status",

@@ -164,6 +164,14 @@ class EmbeddingBagMode(IntEnum):
     MEAN = 1
 
 
+class ScanKind(IntEnum):
+    CUMSUM = 0
+    CUMPROD = 1
+    CUMMAX = 2
+    CUMMIN = 3
+    LOG_CUMSUM_EXP = 4
+
+
 class SegmentKind(IntEnum):
     SEGMENT_SUM = 0
     SEGMENT_SUM_BACKWARD = 1

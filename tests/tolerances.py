@@ -145,11 +145,18 @@ def reduction(e, f):
     return np.where(e.count > 1, (summation(e.count) + 4) * f.u * e.terms + rough * e.divided, 0)
 
 
+def scan(e, f):
+    """A running sum or product of `count` terms, and exponentials of `divided` in all: of 16 bits with an error of 2^-17
+    each, which the rounding hides, else of a few units."""
+    exponentials = 8 * f.u if f.s == f.u else 2.0**-16
+    return summation(e.count) * f.u * e.terms + exponentials * e.divided
+
+
 CLASSES = {
     f.__name__: f
     for f in (
         exact, pointwise, total, total_of_products, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
-        ulp, gated, reduction,
+        ulp, gated, reduction, scan,
     )
 }  # fmt: skip
 
