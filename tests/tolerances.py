@@ -152,11 +152,23 @@ def scan(e, f):
     return summation(e.count) * f.u * e.terms + exponentials * e.divided
 
 
+def softmax(e, f):
+    """Of `terms` the roundings of a sum of `count`, and of `divided` those of the exponentials' arguments and of what is
+    multiplied after; the exponential of the 16-bit types leaves out 2^-17 more of them, which the last rounding hides."""
+    rough = 6 * f.u if f.s == f.u else 6 * f.u + 2.0**-16
+    return (summation(e.count) + 4) * f.u * e.terms + rough * e.divided
+
+
+def sparsemax(e, f):
+    """Distances from the largest, of which those that count are below 1: a sum of `count`, over their number."""
+    return (summation(e.count) + 4) * f.u * e.terms
+
+
 CLASSES = {
     f.__name__: f
     for f in (
         exact, pointwise, total, total_of_products, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
-        ulp, gated, reduction, scan,
+        ulp, gated, reduction, scan, softmax, sparsemax,
     )
 }  # fmt: skip
 
