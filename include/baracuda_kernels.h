@@ -9028,6 +9028,33 @@ BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f64_can_implement(int64_t n
 BARACUDA_API size_t baracuda_kernels_gumbel_softmax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard);
 
 /*
+ * gumbel_softmax_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = inv_tau y (dy - sum y dy) along softmax_axis, y the soft result of gumbel_softmax. dx may be dy or y of
+ * equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+
+/*
  * sparsemax_{T}  (T: f32 f16 bf16 f64)
  * y = max(0, x - tau) along softmax_axis, with the tau for which a row sums to 1 (Martins and Astudillo 2016).
  * NaN, +inf, or nothing but -inf in a row make it NaN. y may be x if stride_y is stride_x.

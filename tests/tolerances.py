@@ -153,8 +153,9 @@ def scan(e, f):
 
 
 def softmax(e, f):
-    """Of `terms` the roundings of a sum of `count`, and of `divided` those of the exponentials' arguments and of what is
-    multiplied after; the exponential of the 16-bit types leaves out 2^-17 more of them, which the last rounding hides."""
+    """Of `terms` the roundings of a sum of `count`, and of `divided` those of the exponentials' arguments and of what
+    is multiplied after; the exponential of the 16-bit types leaves out 2^-17 more, which the last rounding hides, and
+    what is no normal number of f32."""
     rough = 6 * f.u if f.s == f.u else 6 * f.u + 2.0**-16
     return (summation(e.count) + 4) * f.u * e.terms + rough * e.divided
 

@@ -73,6 +73,12 @@ struct GumbelHardRows : RowDefaults {
 
 }  // namespace op
 
+inline Status require_temperature(float inv_tau) {
+    if (!(inv_tau > 0) || std::isinf(inv_tau))
+        return fail(Status::kInvalidProblem, "inv_tau is %g, must be finite and > 0", static_cast<double>(inv_tau));
+    return Status::kOk;
+}
+
 template <class T>
 struct GumbelSoftmax {
     int64_t numel;
@@ -90,9 +96,7 @@ struct GumbelSoftmax {
     Work work() const { return forward().work(); }
     Status check() const {
         BK_TRY(forward().check());
-        if (!(inv_tau > 0) || std::isinf(inv_tau))
-            return fail(Status::kInvalidProblem, "inv_tau is %g, must be finite and > 0", static_cast<double>(inv_tau));
-        return Status::kOk;
+        return require_temperature(inv_tau);
     }
     size_t workspace_size() const { return map_rows_workspace<op::GumbelHardRows<T>>(rows()); }
     Status run(const T* x, const float* u_rand, T* y, const Launch& launch) const {
@@ -113,6 +117,39 @@ private:
     template <class F>
     Status run_rows(const F& f, const T* x, const float* u_rand, T* y, const Launch& launch) const {
         return map_rows(launch, rows(), f, inputs(x, u_rand), inputs(), inputs(), outputs(y), outputs());
+    }
+};
+
+// The gradient of softmax, times inv_tau.
+template <class T>
+struct GumbelSoftmaxBackward {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_y;
+    const int64_t* stride_dx;
+    int32_t softmax_axis;
+    int32_t softmax_extent;
+    int64_t softmax_stride_dy;
+    int64_t softmax_stride_y;
+    float inv_tau;
+
+    using Rows = op::SoftmaxBackwardRows<T>;
+    Work work() const { return backward().work(); }
+    Status check() const {
+        BK_TRY(backward().check());
+        return require_temperature(inv_tau);
+    }
+    size_t workspace_size() const { return map_rows_workspace<Rows>(backward().rows()); }
+    Status run(const T* dy, const T* y, T* dx, const Launch& launch) const {
+        return backward().run_rows(Rows{{}, false, inv_tau}, dy, y, dx, launch);
+    }
+
+private:
+    SoftmaxBackwardArgs backward() const {
+        return {numel,        rank,           shape,             stride_dy,       stride_y, stride_dx,
+                softmax_axis, softmax_extent, softmax_stride_dy, softmax_stride_y};
     }
 };
 

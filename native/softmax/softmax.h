@@ -20,7 +20,7 @@ struct SoftmaxBackward : SoftmaxBackwardArgs {
     using Rows = op::SoftmaxBackwardRows<T>;
     size_t workspace_size() const { return map_rows_workspace<Rows>(rows()); }
     Status run(const T* dy, const T* y, T* dx, const Launch& launch) const {
-        return run_rows(Rows{{}, kLog}, dy, y, dx, launch);
+        return run_rows(Rows{{}, kLog, 1}, dy, y, dx, launch);
     }
 };
 

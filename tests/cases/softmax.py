@@ -8,7 +8,7 @@ from tools.oracle.numerics import round_to
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
 
-# --- references, in float64 over the axis in front -----------------------------------------------------------------------
+# --- references, in float64 over the axis in front -------------------------------------------------------------------
 
 
 def along(problem, *names):
@@ -22,7 +22,7 @@ def back(problem, *arrays):
 
 
 def softmax(x):
-    """Values, ln of their sum over exp(largest), and how far each is from the largest: exponentials have its rounding."""
+    """Values, their logarithms, and how far each logit is from the largest: exponentials have its rounding."""
     with np.errstate(all="ignore"):
         distance = x - x.max(0, keepdims=True)
         e = np.exp(distance)
@@ -46,6 +46,7 @@ def softmax_reference(log):
 def softmax_backward_reference(log):
     def reference(problem):
         dy, y = along(problem, "dy", "y")
+        dy = dy * problem.scalars.get("inv_tau", 1.0)
         with np.errstate(all="ignore"):
             factor = np.exp(y) if log else y
             product = dy if log else y * dy
@@ -109,7 +110,7 @@ def sparsemax_backward_reference(problem):
     return {"dx": Expected(value, count, terms, 2 * terms)}
 
 
-# --- problems ------------------------------------------------------------------------------------------------------------
+# --- problems --------------------------------------------------------------------------------------------------------
 
 
 def scalars_of(shape, axis, **strides):
@@ -118,7 +119,7 @@ def scalars_of(shape, axis, **strides):
 
 
 def logits(draw, shape, kind, strides):
-    """kind: of draw.floats; "infinite": -inf in places, and rows of nothing else; "equal"; "huge": far apart; "spread"."""
+    """kind: of draw.floats; "infinite": -inf in places, and rows of nothing else; "lost": +inf and NaN in places."""
     x = draw.floats(shape, kind if kind in ("special", "positive") else "normal", strides)
     values, chosen = x.values, draw.rng.random(shape)
     if kind == "infinite":
@@ -162,7 +163,7 @@ def gumbel(hard, inv_tau=1.0):
     return make
 
 
-def backward(saved):
+def backward(saved, **scalars):
     def make(draw, shape, axis, kind="normal", dy=None, y=None, dx=None):
         strides = {n: strides_for(shape, **o or {}) for n, o in (("dy", dy), ("y", y), ("dx", dx))}
         given = Problem({"softmax_axis": axis}, {"x": logits(draw, shape, kind, None)})
@@ -173,7 +174,7 @@ def backward(saved):
             "dx": draw.output(shape, strides["dx"]),
         }
         host = {"shape": tuple(shape)} | {f"stride_{name}": steps for name, steps in strides.items()}
-        return Problem(scalars_of(shape, axis, dy=strides["dy"], y=strides["y"]), arrays, host)
+        return Problem(scalars_of(shape, axis, dy=strides["dy"], y=strides["y"]) | scalars, arrays, host)
 
     return make
 
@@ -262,6 +263,10 @@ IDLE = (
 )
 FORWARD = bad_calls(("stride_x", "stride_y"), ("stride_x", "stride_y"), ("x", "y"))
 BACKWARD = bad_calls(("stride_dy", "stride_y", "stride_dx"), ("stride_dy", "stride_y"), ("dy", "y", "dx"))
+BAD_TEMPERATURE = tuple(
+    Bad(f"inv_tau_{v}", 2, r"inv_tau is \S+, must be finite and > 0", {"inv_tau": v}, can=2)
+    for v in (0.0, -1.0, math.inf, math.nan)
+)
 SAFE = {name: shape for name, shape in SHAPES.items() if name not in ("special", "huge")}
 # Gradients of rows that are NaN are NaN, which "lost" tries.
 SAVED = {name: shape for name, shape in SAFE.items() if not name.startswith("infinite")}
@@ -278,14 +283,14 @@ def case(row, make, reference, output, tolerance, shapes, bad, gradient=False, s
 def gumbel_cases():
     shapes = {n: s for n, s in (SHAPES | LONG).items() if n not in ("huge", "longest")}
     make = problems(gumbel(0), shapes)
-    make |= {f"{n}, hard": p for n, p in problems(gumbel(1), {n: s for n, s in shapes.items() if n not in
-                                                             ("special", "lost", "infinite", "infinite_rows")}).items()}
+    make |= {
+        f"{n}, hard": p
+        for n, p in problems(
+            gumbel(1), {n: s for n, s in shapes.items() if n not in ("special", "lost", "infinite", "infinite_rows")}
+        ).items()
+    }
     make |= {f"{n}, cold": p for n, p in problems(gumbel(0, 2.5), {n: shapes[n] for n in ("plain", "large")}).items()}
-    bad = [
-        *bad_calls(("stride_x", "stride_y"), ("stride_x", "stride_y"), ("x", "u_rand", "y")),
-        *(Bad(f"inv_tau_{v}", 2, r"inv_tau is \S+, must be finite and > 0", {"inv_tau": v}, can=2)
-          for v in (0.0, -1.0, math.inf, math.nan)),
-    ]  # fmt: skip
+    bad = [*bad_calls(("stride_x", "stride_y"), ("stride_x", "stride_y"), ("x", "u_rand", "y")), *BAD_TEMPERATURE]
     return Case(
         row="gumbel_softmax_{T}", problems=make, reference=gumbel_reference, tolerance={"y": "softmax"},
         plain="plain", large="large", bad=tuple(bad), idle=IDLE,
@@ -303,6 +308,9 @@ CASES = (
         for log in ("", "log_") for form in ("", "_strided")
     ),
     gumbel_cases(),
+    case("gumbel_softmax_backward_{T}", backward(softmax_reference(False), inv_tau=2.5),
+         softmax_backward_reference(False), "dx", "softmax", SAVED | LONG, (*BACKWARD, *BAD_TEMPERATURE),
+         gradient=True),
     case("sparsemax_{T}", forward, sparsemax_reference, "y", "sparsemax", SAFE | LONG, FORWARD, short=False),
     case("sparsemax_backward_{T}", backward(sparsemax_reference), sparsemax_backward_reference, "dx", "softmax",
          SAVED | LONG, BACKWARD, gradient=True),
