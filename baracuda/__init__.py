@@ -75,6 +75,7 @@ from baracuda.kinds import (
     ScanKind,
     SegmentKind,
     ShapeLayoutKind,
+    SoftmaxKind,
     TernaryKind,
     UnaryKind,
 )
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
+    from baracuda.softmax import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -125,6 +127,9 @@ _OPS = {
     "scan": "Scan ScanBackward",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
+    "softmax": (
+        "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward"
+    ),
 }
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
@@ -184,6 +189,7 @@ __all__ = [
     "ScanKind",
     "SegmentKind",
     "ShapeLayoutKind",
+    "SoftmaxKind",
     "Status",
     "TensorMut",
     "TensorRef",

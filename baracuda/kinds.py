@@ -172,6 +172,13 @@ class ScanKind(IntEnum):
     LOG_CUMSUM_EXP = 4
 
 
+class SoftmaxKind(IntEnum):
+    SOFTMAX = 0
+    LOG_SOFTMAX = 1
+    GUMBEL_SOFTMAX = 2
+    SPARSEMAX = 3
+
+
 class SegmentKind(IntEnum):
     SEGMENT_SUM = 0
     SEGMENT_SUM_BACKWARD = 1

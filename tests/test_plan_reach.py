@@ -14,7 +14,7 @@ ELEMENTS = [kind for kind in bk.ElementKind if kind is not bk.f32_strict]
 # op the shorter.
 UNUSED = re.compile(
     r"((unary_(powf|powi|threshold)|binary_lerp|ternary_addc(mul|div))(_backward)?_(f32|f16|bf16|f64)(_strided)?)"
-    r"|((rms|layer)_norm(_backward)?_(f32|f16|bf16|f64)_strided)"
+    r"|(((rms|layer)_norm|(log_)?softmax)(_backward)?_(f32|f16|bf16|f64)_strided)"
 )
 
 

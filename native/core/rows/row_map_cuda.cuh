@@ -36,7 +36,7 @@ struct RowGrid {
     RowStage stage = RowStage::kWhole;
     int64_t rows = 0;
     int n = 0;
-    int lanes = 1;         // threads of a block that share a row
+    int lanes = 1;  // threads of a block that share a row
     int rows_of_block = 1;
     bool is_across = false;  // neighbouring threads have neighbouring rows
     int blocks = 1;          // of a cluster, that share a row
@@ -63,11 +63,10 @@ __global__ void __launch_bounds__(kMostRowThreads)
     auto row = operands.start(f, at);
     // Tiles of a row's blocks lie one after another; the tiles of a part do.
     const int threads = grid.lanes * grid.blocks, tile = threads * V * N;
-    const int head = operands.template head<N>(at);
     const int part = grid.parts == 1 ? 0 : share;
-    const int begin = part * grid.tiles * tile - head;
+    const int begin = part * grid.tiles * tile;
     const int mine_at = ((grid.parts == 1 ? share : 0) * grid.lanes + lane) * N;
-    const auto span = [&](int t) { return RowTile<N, V>{{begin + t * tile + mine_at, threads * N, n}}; };
+    const auto span = [&](int t) { return RowTile<N, V>{begin + t * tile + mine_at, threads * N, n}; };
     Held held[N * V];
     Acc mine = f.identity();
     int turn = 0;
@@ -138,8 +137,7 @@ inline RowGrid share_rows(int64_t rows, int64_t n, int values, int vector, bool 
     RowGrid grid;
     grid.rows = rows;
     grid.n = static_cast<int>(n);
-    const int64_t reach = n + vector - 1;  // of a row that begins inside a vector
-    const int64_t threads = ceil_div<int64_t>(reach, values);
+    const int64_t threads = ceil_div<int64_t>(n, values);
     if (threads <= 32) {
         grid.lanes = std::max(power_of_two_from(threads), std::min(4, power_of_two_from(ceil_div<int64_t>(n, vector))));
         grid.rows_of_block = 128 / grid.lanes;
@@ -149,7 +147,7 @@ inline RowGrid share_rows(int64_t rows, int64_t n, int values, int vector, bool 
     if (has_clusters) grid.blocks = std::min(kMostRowCluster, power_of_two_from(ceil_div<int64_t>(threads, most)));
     const int64_t each = ceil_div<int64_t>(threads, grid.blocks);
     grid.lanes = static_cast<int>(std::min<int64_t>(most, ceil_div<int64_t>(each, 32) * 32));
-    grid.tiles = static_cast<int>(ceil_div<int64_t>(reach, int64_t{grid.lanes} * grid.blocks * values));
+    grid.tiles = static_cast<int>(ceil_div<int64_t>(n, int64_t{grid.lanes} * grid.blocks * values));
     return grid;
 }
 
@@ -171,7 +169,7 @@ inline void cut_rows(RowGrid* grid, int values) {
     if (grid->tiles == 1 || grid->is_across || grid->rows * kMostRowThreads * kMostRowCluster > kRowTargetThreads) return;
     grid->blocks = 1;
     grid->lanes = kRowThreads;
-    const int64_t all = ceil_div<int64_t>(int64_t{grid->n} + 15, int64_t{kRowThreads} * values);
+    const int64_t all = ceil_div<int64_t>(grid->n, int64_t{kRowThreads} * values);
     const int64_t parts = std::min<int64_t>({all, 512, 2 * kRowTargetThreads / kRowThreads / grid->rows});
     grid->tiles = static_cast<int>(ceil_div(all, parts));
     grid->parts = static_cast<int>(ceil_div<int64_t>(all, grid->tiles));
@@ -184,7 +182,8 @@ Status launch_rows(const Launch& launch, const RowGrid& grid, const F& f, const 
         return fail(Status::kUnsupported, "%lld rows are too many for one launch", static_cast<long long>(grid.rows));
     const unsigned threads = static_cast<unsigned>(grid.lanes * grid.rows_of_block);
     const unsigned shared = grid.is_across ? threads * static_cast<unsigned>(sizeof(typename F::Acc)) : 0;
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(threads), static_cast<unsigned>(grid.blocks), shared},
+    return launch_kernel(launch,
+                         Grid{dim3(static_cast<unsigned>(blocks)), dim3(threads), static_cast<unsigned>(grid.blocks), shared},
                          map_rows_kernel<N, V, F, Operands>, operands, f, grid, parts);
 }
 
@@ -218,24 +217,20 @@ size_t map_rows_workspace(const RowAxes<Full, Single>& axes) {
     return carver.bytes();
 }
 
-// The first element's place in a vector of N, if all operands agree on it for every row; else -1.
-template <int N, int Operands, size_t Count>
-int64_t common_phase(const Layout<Operands>& outer, const int64_t (&phase)[Count]) {
-    for (size_t k = 1; k < Count; ++k) {
-        if (phase[k] >= 0 && phase[k] != phase[0]) return -1;
+// Whether every row of every operand is whole vectors of N.
+template <int N, int Full, int Operands>
+bool are_vectors(const Layout<Full>& inner, const Layout<Operands>& outer) {
+    if (inner.rank != 1 || inner.extent[0] % N != 0) return false;
+    for (int k = 0; k < Full; ++k) {
+        if (inner.stride[k][0] != 1) return false;
         for (int d = 0; d < outer.rank; ++d)
-            if (phase[k] >= 0 && (outer.stride[k][d] - outer.stride[0][d]) % N != 0) return -1;
+            if (outer.stride[k][d] % N != 0) return false;
     }
-    return phase[0];
+    return true;
 }
 
-template <int N, class T>
-int64_t phase_of(const T* pointer) {
-    return pointer == nullptr ? -1 : static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer) / sizeof(T) % N);
-}
-
-template <int Full, int Single, class F, class... In, class... Column, class... RowIn, class... Out, class... Saved, size_t... I,
-          size_t... K, size_t... O>
+template <int Full, int Single, class F, class... In, class... Column, class... RowIn, class... Out, class... Saved,
+          size_t... I, size_t... K, size_t... O>
 Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, const F& f, const Inputs<In...>& x,
                    const Inputs<Column...>& columns, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& y,
                    const Outputs<Saved...>& saved, std::index_sequence<I...>, std::index_sequence<K...>,
@@ -250,17 +245,14 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
     constexpr int64_t kLongest = int64_t{INT32_MAX} - (int64_t{1} << 27);  // positions beyond the end still fit 32 bits
     if (n > kLongest) return fail(Status::kUnsupported, "rows of %lld elements are too long", static_cast<long long>(n));
 
-    const int64_t phases[] = {phase_of<N>(get<I>(x.pointer))..., phase_of<N>(get<O>(y.pointer))...};
-    bool is_dense = inner.rank <= 1;
-    for (int k = 0; k < Full && inner.rank == 1; ++k) is_dense = is_dense && inner.stride[k][0] == 1;
-    const int64_t phase = is_dense ? common_phase<N>(outer, phases) : -1;
-    bool is_ragged = phase != 0 || n % N != 0;
-    for (int d = 0; d < outer.rank; ++d) is_ragged = is_ragged || outer.stride[0][d] % N != 0;
-    const bool has_vectors = (true && ... && is_aligned(get<K>(columns.pointer), sizeof(Column) * N));
-    const Operands operands{LongWalk<Full>(inner), Walk<Full + Single, uint64_t>(outer), x.pointer, columns.pointer,
-                            row_inputs.pointer,    y.pointer, saved.pointer, phase, is_ragged, has_vectors};
+    const bool wide = are_vectors<N>(inner, outer) && all_aligned(x.pointer, N, std::index_sequence<I...>{}) &&
+                      all_aligned(columns.pointer, N, std::index_sequence<K...>{}) &&
+                      all_aligned(y.pointer, N, std::index_sequence<O...>{});
+    const Operands operands{
+        LongWalk<Full>(inner), Walk<Full + Single, uint64_t>(outer), x.pointer, columns.pointer, row_inputs.pointer, y.pointer,
+        saved.pointer};
     const bool has_clusters = kHasClusterCode && device_arch() >= 90;
-    if (phase >= 0) {
+    if (wide) {
         constexpr int kMany = kManyRowVectors<F, N>, kFew = kFewRowVectors<F, N>;
         const bool few = n <= 32 * N * kFew || (rows * n <= kRowTargetThreads * N * kFew && n <= kRowThreads * N * kFew);
         if (few) return run_rows<N, kFew>(launch, share_rows(rows, n, N * kFew, N, has_clusters), f, operands);

@@ -5,36 +5,27 @@
 #include <utility>
 
 #include "core/pointwise/layout.h"
+#include "core/pointwise/long_walk.h"
 #include "core/pointwise/pointwise.h"
-#include "core/reduce/pointwise_sum.h"
-#include "core/reduce/shuffle.cuh"
 #include "core/types/pack.h"
 
 namespace bk {
 
-// The positions of a thread's elements: vectors of N neighbours, the first at `first`, the others `step` apart. A row whose
-// first element is not aligned begins inside a vector, so that positions may be negative.
-template <int N>
-struct RowSpan {
+// The positions of a thread's elements: vectors of N neighbours, the first at `first`, the others `step` apart. A row is whole
+// vectors, so all elements of one are in the row or none.
+template <int N, int V>
+struct RowTile {
     int first, step, n;
     BK_DEVICE int position(int i) const { return first + i / N * step + i % N; }
-    BK_DEVICE bool has(int i) const { return static_cast<unsigned>(position(i)) < static_cast<unsigned>(n); }
+    BK_DEVICE bool has_vector(int v) const { return first + v * step < n; }
+    BK_DEVICE bool has(int i) const { return has_vector(i / N); }
     BK_DEVICE int64_t at(int i) const { return position(i); }
-    BK_DEVICE bool has_whole(int v) const { return position(v * N) >= 0 && position(v * N) + N <= n; }
-    // Of all that the thread holds at a time, `vectors` vectors.
-    BK_DEVICE int count_of(int vectors) const {
-        int count = 0;
-        for (int v = 0; v < vectors; ++v) {
-            const int low = max(first + v * step, 0), high = min(first + v * step + N, n);
-            count += max(high - low, 0);
-        }
-        return count;
+    BK_DEVICE int count() const {
+        int vectors = 0;
+#pragma unroll
+        for (int v = 0; v < V; ++v) vectors += has_vector(v);
+        return vectors * N;
     }
-};
-
-template <int N, int V>
-struct RowTile : RowSpan<N> {
-    BK_DEVICE int count() const { return this->count_of(V); }
 };
 
 template <int Full, int Single, class X, class K, class P, class Y, class S>
@@ -51,17 +42,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     Pack<const RowIn*...> row_inputs;
     Pack<Out*...> y;
     Pack<Saved*...> saved;
-    int64_t phase;     // of dense rows, that of the first element in its vector, in elements
-    bool is_ragged;    // dense rows begin or end inside vectors
-    bool has_vectors;  // column inputs are aligned, too
-
     BK_DEVICE At row(int64_t r) const { return outer(static_cast<uint64_t>(r)); }
-
-    // Elements of the row's first vector that precede it.
-    template <int N>
-    BK_DEVICE int head(const At& at) const {
-        return N == 1 || !is_ragged ? 0 : static_cast<int>((phase + signed_offset(at.of[0])) & (N - 1));
-    }
 
     template <class F, size_t... I>
     BK_DEVICE typename F::Row start(const F& f, const At& at, std::index_sequence<I...>) const {
@@ -92,20 +73,9 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 
     // --- loads ---
 
-    template <int N, class T>
-    static BK_DEVICE Vec<T, N> load_vector(const T* row, const RowSpan<N>& where, int v, bool ragged) {
-        Vec<T, N> cell{};
-        const T* const from = row + where.position(v * N);
-        if (!ragged) {
-            if (where.has(v * N)) cell = load<N>(from);
-        } else if (where.has_whole(v)) {
-            cell = load<N>(from);
-        } else {
-#pragma unroll
-            for (int lane = 0; lane < N; ++lane)
-                if (where.has(v * N + lane)) cell.lane[lane] = from[lane];
-        }
-        return cell;
+    template <int N, int V, class T>
+    static BK_DEVICE Vec<T, N> load_vector(const T* row, const RowTile<N, V>& where, int v) {
+        return where.has_vector(v) ? load<N>(row + where.position(v * N)) : Vec<T, N>{};
     }
 
     template <int N, int V, class F, size_t... I>
@@ -114,8 +84,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         if constexpr (N > 1) {
             Pack<Vec<In, N>...> cell[V];
 #pragma unroll
-            for (int v = 0; v < V; ++v)
-                ((get<I>(cell[v]) = load_vector<N>(get<I>(x) + signed_offset(at.of[I]), where, v, is_ragged)), ...);
+            for (int v = 0; v < V; ++v) ((get<I>(cell[v]) = load_vector(get<I>(x) + signed_offset(at.of[I]), where, v)), ...);
 #pragma unroll
             for (int i = 0; i < N * V; ++i)
                 held[i] = where.has(i) ? f.hold(row, where.at(i), widen(get<I>(cell[i / N]).lane[i % N])...) : f.pad();
@@ -140,24 +109,14 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 
     // --- the map ---
 
-    template <int N, class T>
-    BK_DEVICE Vec<T, N> load_column(const T* column, const RowSpan<N>& where, int v) const {
-        if (column == nullptr) return Vec<T, N>{};
-        return load_vector<N>(column, where, v, is_ragged || !has_vectors);
+    template <int N, int V, class T>
+    static BK_DEVICE Vec<T, N> load_column(const T* column, const RowTile<N, V>& where, int v) {
+        return column == nullptr ? Vec<T, N>{} : load_vector(column, where, v);
     }
 
-    template <int N, class T>
-    BK_DEVICE void store_vector(T* row, const RowSpan<N>& where, int v, const Vec<T, N>& cell) const {
-        T* const to = row + where.position(v * N);
-        if (!is_ragged) {
-            if (where.has(v * N)) store<N>(to, cell);
-        } else if (where.has_whole(v)) {
-            store<N>(to, cell);
-        } else {
-#pragma unroll
-            for (int lane = 0; lane < N; ++lane)
-                if (where.has(v * N + lane)) to[lane] = cell.lane[lane];
-        }
+    template <int N, int V, class T>
+    static BK_DEVICE void store_vector(T* row, const RowTile<N, V>& where, int v, const Vec<T, N>& cell) {
+        if (where.has_vector(v)) store<N>(row + where.position(v * N), cell);
     }
 
     template <int N, class... C, size_t... O>
@@ -181,15 +140,15 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 #pragma unroll
         for (int v = 0; v < V; ++v) {
             [[maybe_unused]] Pack<Vec<Column, N>...> column;
-            ((get<K>(column) = load_column<N>(get<K>(columns), where, v)), ...);
+            ((get<K>(column) = load_column(get<K>(columns), where, v)), ...);
             if constexpr (N > 1) {
                 Pack<Vec<Out, N>...> cell;
 #pragma unroll
                 for (int lane = 0; lane < N; ++lane)
-                    put_lane<N>(cell, lane,
-                                f.map(row, part, where.at(v * N + lane), held[v * N + lane],
-                                      widen(get<K>(column).lane[lane])...),
-                                outs);
+                    put_lane<N>(
+                        cell, lane,
+                        f.map(row, part, where.at(v * N + lane), held[v * N + lane], widen(get<K>(column).lane[lane])...),
+                        outs);
                 ((get<O>(y) == nullptr ? (void)0
                                        : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, v, get<O>(cell))),
                  ...);
@@ -208,9 +167,9 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 
     template <class Result, size_t... I>
     BK_DEVICE void save(const At& at, const Result& result, std::index_sequence<I...>) const {
-        ((get<I>(saved) == nullptr ? (void)0
-                                   : (void)(get<I>(saved)[signed_offset(at.of[Full + kRowIn + I])] =
-                                                narrow<Saved>(get<I>(result)))),
+        ((get<I>(saved) == nullptr
+              ? (void)0
+              : (void)(get<I>(saved)[signed_offset(at.of[Full + kRowIn + I])] = narrow<Saved>(get<I>(result)))),
          ...);
     }
     template <class F>

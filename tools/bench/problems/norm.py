@@ -208,6 +208,7 @@ def of_channels(name, extents, kind, groups, bound, peer):
 
 
 STRIDED = {f"{name}_norm{form}_{{T}}_strided" for name in ("rms", "layer") for form in ("", "_backward")}
+UNMEASURED = dict.fromkeys(STRIDED, "another name of the row without it")
 
 
 def benches(backend):
