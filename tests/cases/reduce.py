@@ -268,6 +268,8 @@ CASES = (
     case("reduce_{F}_{T} moments", more=FAR, correction=1),
     case("arg_reduce_{F}_{T}", "ties", output="i64", more=MORE, without=EMPTY, bad=NO_ARG),
     case("arg_reduce_{F}_{T}_{U}", "ties", output="U", more=MORE, without=EMPTY, bad=NO_ARG),
+    case("arg_reduce_{F}_{T}_{U} integers", "ties", output="U", more=MORE, without=EMPTY, bad=NO_ARG,
+         full=lambda slots: False),
     case("reduce_{F}_{T} truth", "sparse", output="bool", more=MORE),
     case("reduce_count_nonzero_{T}", "sparse", output="i64", more=MORE),
     Case(

@@ -19,6 +19,7 @@ NUMPY = {
     "norm2": lambda x, axis: np.linalg.norm(x, axis=axis),
     "logsumexp": lambda x, axis: np.logaddexp.reduce(x, axis),
 }  # fmt: skip
+FLOATS = ("f32", "f16", "bf16", "f64")
 PLAIN = ("sum", "mean", "max", "min", "prod")
 MOMENTS = ("var", "std")
 
@@ -63,12 +64,13 @@ def check_of(function, axis):
 
 def row_of(function, dtypes, output):
     if function.startswith("arg"):
-        return "arg_reduce_{F}_{T}" if output == "i64" else "arg_reduce_{F}_{T}_{U}"
+        own = "" if dtypes[0] in FLOATS else " integers"
+        return "arg_reduce_{F}_{T}" if output == "i64" else "arg_reduce_{F}_{T}_{U}" + own
     if function in ("any", "all"):
         return "reduce_{F}_{T} truth"
     if function == "count_nonzero":
         return "reduce_count_nonzero_{T}"
-    if dtypes[0] not in ("f32", "f16", "bf16", "f64"):
+    if dtypes[0] not in FLOATS:
         return "reduce_{F}_{T} integers"
     return "reduce_{F}_{T}" + ("" if function in PLAIN else " moments" if function in MOMENTS else " floats")
 
@@ -180,7 +182,7 @@ def gradient(function, shape, bound):
         return compare(problem, got["dx"], expected, 8 * np.abs(expected) + 1e-6)
 
     row = {"norm2": "reduce_{F}_backward_{T}", "logsumexp": "reduce_{F}_backward_{T}"}
-    row |= {f: "reduce_{F}_backward_{T} moments" for f in MOMENTS}
+    row |= dict.fromkeys(MOMENTS, "reduce_{F}_backward_{T} moments")
     return Bench(
         name=f"reduce_{function}_backward", row=row.get(function, f"reduce_{function}_backward_{{T}}"), scalars=scalars,
         function=function if function in row else "", dtypes=("f32", "bf16"), check=check, bounds=(bound,),
