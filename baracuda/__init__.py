@@ -59,6 +59,7 @@ from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
 from baracuda.kinds import (
     ActivationKind,
     ArchSku,
+    ArgReduceKind,
     AttentionKind,
     BackendKind,
     BinaryCmpKind,
@@ -73,6 +74,8 @@ from baracuda.kinds import (
     NormalizationKind,
     OpCategory,
     ScanKind,
+    ReduceKind,
+    ReduceToOp,
     SegmentKind,
     ShapeLayoutKind,
     SoftmaxKind,
@@ -100,6 +103,7 @@ if TYPE_CHECKING:
     from baracuda.image import *  # noqa: F403
     from baracuda.norm import *  # noqa: F403
     from baracuda.scan import *  # noqa: F403
+    from baracuda.reduce import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
     from baracuda.softmax import *  # noqa: F403
@@ -125,6 +129,7 @@ _OPS = {
         "InstanceNorm InstanceNormBackward"
     ),
     "scan": "Scan ScanBackward",
+    "reduce": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
     "softmax": (
@@ -160,6 +165,7 @@ __all__ = [
     *_LAZY,
     "ActivationKind",
     "ArchSku",
+    "ArgReduceKind",
     "AttentionKind",
     "BackendKind",
     "BaracudaError",
@@ -187,6 +193,8 @@ __all__ = [
     "PlanPreference",
     "PrecisionGuarantee",
     "ScanKind",
+    "ReduceKind",
+    "ReduceToOp",
     "SegmentKind",
     "ShapeLayoutKind",
     "SoftmaxKind",

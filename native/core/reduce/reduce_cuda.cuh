@@ -364,7 +364,7 @@ Status reduce(const Launch& launch, const ReduceAxes<sizeof...(In), sizeof...(Ou
               const Outputs<Out...>& out, const Inputs<In...>& in) {
     using Acc = typename R::Acc;
     constexpr int kIn = sizeof...(In), kOut = sizeof...(Out);
-    static_assert(sizeof(Acc) <= 32 && std::is_trivially_copyable_v<R>, "see reduce.h");
+    static_assert(sizeof(Acc) <= 40 && std::is_trivially_copyable_v<R>, "see reduce.h");
     if (axes.kept.is_empty()) return Status::kOk;
     bool found = false;
     BK_TRY(find_workspace(launch, reduce_workspace<R, In...>(axes), &found));
