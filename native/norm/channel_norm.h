@@ -70,7 +70,7 @@ private:
 
     RowAxes<4, 4> channel_axes(Per gamma, Per beta) const {
         return shape().axes({Per::kElement, gamma, beta, Per::kElement},
-                                  {Per::kElement, Per::kElement, Per::kGroup, Per::kGroup});
+                            {Per::kElement, Per::kElement, Per::kGroup, Per::kGroup});
     }
 };
 

@@ -44,14 +44,14 @@ struct ChannelNormBackward {
         if (!found) launch.workspace_bytes = 0;
         const bool of_batch = shape().is_of_batch(), of_channels = shape().is_of_channels();
         // Before dx, which may lie on dy or x.
-        if (!of_batch)
-            BK_TRY(norm_columns(launch, column_axes(), true, dy, x, saved_mean, saved_rstd, dgamma, dbeta));
+        if (!of_batch) BK_TRY(norm_columns(launch, column_axes(), true, dy, x, saved_mean, saved_rstd, dgamma, dbeta));
         Function f{};
         f.is_centered = true;
         f.has_gamma = gamma != nullptr && !of_channels;
         f.has_row_gamma = gamma != nullptr && of_channels;
         // An operand that is not there has another to stand in for it; what is read of that is not used.
-        return map_rows(launch, axes(f.has_gamma ? Per::kChannel : Per::kElement, f.has_row_gamma ? Per::kChannel : Per::kGroup), f,
+        return map_rows(launch,
+                        axes(f.has_gamma ? Per::kChannel : Per::kElement, f.has_row_gamma ? Per::kChannel : Per::kGroup), f,
                         inputs(dy, x, f.has_gamma ? gamma : x), inputs(),
                         inputs(saved_mean, saved_rstd, f.has_row_gamma ? gamma : saved_mean), outputs(dx),
                         outputs(of_batch ? dgamma : nullptr, of_batch ? dbeta : nullptr));
@@ -67,7 +67,7 @@ private:
 
     RowAxes<4, 5> axes(Per gamma, Per row_gamma) const {
         return shape().axes({Per::kElement, Per::kElement, gamma, Per::kElement},
-                                  {Per::kGroup, Per::kGroup, row_gamma, Per::kChannel, Per::kChannel});
+                            {Per::kGroup, Per::kGroup, row_gamma, Per::kChannel, Per::kChannel});
     }
 
     // Channels are walked by parts, of which each item has statistics.

@@ -22,8 +22,8 @@ struct ChannelShape {
         if (parts < 1 && (parts < 0 || channels > 0))
             return fail(Status::kInvalidProblem, "num_groups is %lld, must be >= 1", static_cast<long long>(parts));
         if (kind == ChannelGroups::kOfItem && channels > 0 && channels % parts != 0)
-            return fail(Status::kInvalidProblem, "num_groups is %lld, must divide c_extent, %lld", static_cast<long long>(parts),
-                        static_cast<long long>(channels));
+            return fail(Status::kInvalidProblem, "num_groups is %lld, must divide c_extent, %lld",
+                        static_cast<long long>(parts), static_cast<long long>(channels));
         return Status::kOk;
     }
 

@@ -12,8 +12,8 @@ template <class T>
 struct NormColumns {
     using C = compute_t<T>;
     struct Acc {
-        C gamma, beta;      // of the last few terms
-        C gammas, betas;    // of those before
+        C gamma, beta;    // of the last few terms
+        C gammas, betas;  // of those before
     };
     static constexpr bool ignores_index = true;
 

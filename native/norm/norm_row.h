@@ -44,8 +44,8 @@ struct NormForward : RowDefaults {
     using Held = std::conditional_t<affine == NormAffine::kColumns, Alone, WithAffine>;
 
     C eps;
-    bool is_centered;             // subtracts the mean, and saves 1 / spread in place of spread
-    bool has_gamma, has_beta;     // one a position of the row
+    bool is_centered;          // subtracts the mean, and saves 1 / spread in place of spread
+    bool has_gamma, has_beta;  // one a position of the row
     bool has_row_gamma, has_row_beta;
 
     BK_HD Row start(C gamma, C beta) const {
@@ -106,8 +106,8 @@ struct NormGradientSums {
     C h, product;
 };
 
-// dx = scale * (h - mean of h - xh * mean of h * xh), h = dy * gamma and xh = (x - mean) * scale. What is saved of a row are the
-// gradients of its own gamma and beta.
+// dx = scale * (h - mean of h - xh * mean of h * xh), h = dy * gamma and xh = (x - mean) * scale. What is saved of a row are
+// the gradients of its own gamma and beta.
 template <class T>
 struct NormBackward : RowDefaults {
     using C = compute_t<T>;
@@ -118,8 +118,8 @@ struct NormBackward : RowDefaults {
         C h, xh;
     };
 
-    bool is_centered;      // dx has no mean, and the saved statistic is scale, not 1 / scale
-    bool has_gamma;        // one an element
+    bool is_centered;  // dx has no mean, and the saved statistic is scale, not 1 / scale
+    bool has_gamma;    // one an element
     bool has_row_gamma;
 
     BK_HD Row start(C mean, C statistic, C gamma) const {

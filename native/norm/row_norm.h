@@ -44,9 +44,7 @@ struct RowNorm {
 
 private:
     // Of each row its first element stands in for a gamma and a beta of its own, which it has none of.
-    RowAxes<2, 4> axes() const {
-        return shape.axes({stride_x, stride_y}, {stride_x, stride_x, saved, saved});
-    }
+    RowAxes<2, 4> axes() const { return shape.axes({stride_x, stride_y}, {stride_x, stride_x, saved, saved}); }
 };
 
 template <class T>
