@@ -320,7 +320,6 @@ def test_other_rows(read_text):
     ("doc = y = h(x)", "docs = a\ndoc = a", "unknown key 'docs'"),
     ("template = H<{T}>\n", "", "key 'template' is missing"),
     ("functor = G<{T}>\n", "", "functor or template is missing, which a row without F needs"),
-    ("pointwise = in a, in b, out y\n", "", r"\[g_{T}\]: a row with `strided` alone is named ..._strided"),
     ("in x, in i32 n", "in x, in i31 n", "parameter n: unknown dtype 'i31'"),
     ("in x, in i32 n", "in x, n", "parameter 'n' is not"),
     ("in x, in i32 n, out y", "in x, out y, in i32 n", "the inputs of a pointwise op stand before its outputs"),

@@ -147,11 +147,18 @@ def gated(e, f):
     return relative * f.u * e.terms + f.tiny * e.divided if e.count else 0.0
 
 
+def reduction(e, f):
+    """What is collected of `count` terms, and each term's own few units: of `terms`, and of `divided` what the 16-bit
+    types' exponential leaves out (2^-18, twice)."""
+    rough = 2.0**-17 if f.s != f.u else 4 * f.u
+    return np.where(e.count > 1, (summation(e.count) + 4) * f.u * e.terms + rough * e.divided, 0)
+
+
 CLASSES = {
     f.__name__: f
     for f in (
         exact, pointwise, total, total_of_products, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
-        ulp, gated, norm,
+        ulp, gated, norm, reduction,
     )
 }  # fmt: skip
 

@@ -321,8 +321,6 @@ class Section:
     def row(self, form: str, params: tuple[Param, ...]) -> Row:
         section, pattern = self.section, self.name.split()[0]
         follows = form == "strided" and "pointwise" in section  # from the flat form
-        if form == "strided" and not follows and not pattern.endswith("_strided"):
-            raise TableError("a row with `strided` alone is named ..._strided")
         params = self.params_of(params)
         by_name = {p.name: p for p in params}
         chosen = section.get("can_implement", "").split() if not follows else []

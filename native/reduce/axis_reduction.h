@@ -80,7 +80,18 @@ struct ReduceAxis : AxisReduction {
     }
 };
 
-// The same with the number by which the divisor is less than that of the terms.
+// Of which nothing has no place.
+template <class Op, class T, class U>
+struct ReduceArgAxis : ReduceAxis<Op, T, U> {
+    Status check() const {
+        BK_TRY(AxisReduction::check());
+        if (this->reduce_extent == 0 && this->output_numel > 0)
+            return fail(Status::kInvalidProblem, "reduce_extent is 0, must be >= 1: of nothing there is no extreme");
+        return Status::kOk;
+    }
+};
+
+// With the number by which the divisor is less than that of the terms.
 struct CorrectedAxisReduction {
     int64_t output_numel;
     int32_t rank;

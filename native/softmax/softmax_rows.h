@@ -13,6 +13,7 @@ namespace bk::op {
 // its own largest, so that one exponential an element is enough; groups meet in exp(m_group - m).
 template <class T>
 struct SoftmaxRows : RowDefaults {
+    static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     struct Acc {
         C max, sum;  // of exp(x - base_of(max))
@@ -42,15 +43,17 @@ struct SoftmaxRows : RowDefaults {
 #if BK_ON_GPU
 #pragma unroll
 #endif
-        for (int i = 0; i < N; ++i) {
-            e[i] = math::exp<T>(x[i] - base);
-            x[i] = log ? x[i] : e[i];
-        }
+        for (int i = 0; i < N; ++i) e[i] = math::exp<T>(x[i] - base);
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int i = 0; i < N; ++i) x[i] = log ? x[i] : e[i];
         return {max, sum_of(e)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        const C max = larger(a.max, b.max), base = base_of(max);
-        return {max, a.sum * math::exp<T>(a.max - base) + b.sum * math::exp<T>(b.max - base)};
+        const bool first = a.max > b.max;
+        const Acc high = first ? a : b, low = first ? b : a;
+        return {high.max, high.sum + low.sum * math::exp<T>(low.max - base_of(high.max))};
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row = {all.max, log ? math::log<T>(all.sum) : C(1) / all.sum};
@@ -68,6 +71,7 @@ struct SoftmaxRows : RowDefaults {
 // y (dy - sum y dy), or dy - exp(y) sum dy.
 template <class T>
 struct SoftmaxBackwardRows : RowDefaults {
+    static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     using Acc = C;
     struct Row {

@@ -22,6 +22,11 @@ constexpr int64_t kReduceBlocks = 2048;
 constexpr int64_t kReduceBlockBytes = 32768;
 constexpr int64_t kReduceMostSplits = 4096;
 
+// Rare and long, so not a part of every loop.
+__device__ __noinline__ inline DivMod<int64_t> divide_long(int64_t n, int64_t divisor) {
+    return {n / divisor, n % divisor};
+}
+
 // A walk whose divisions take 32 bits where the numbers do, whose offsets 64.
 template <int Operands>
 struct ReduceWalk {
@@ -52,8 +57,9 @@ struct ReduceWalk {
                 coordinate = split.remainder;
                 i = split.quotient;
             } else {
-                coordinate = i % extent[d];
-                i /= extent[d];
+                const DivMod<int64_t> split = divide_long(i, extent[d]);
+                coordinate = split.remainder;
+                i = split.quotient;
             }
 #pragma unroll
             for (int k = 0; k < Operands; ++k) offset[k] += coordinate * stride[d][k];

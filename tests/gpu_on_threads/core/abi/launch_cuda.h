@@ -1,6 +1,7 @@
 // Stands in for native/core/abi/launch_cuda.h: runs a kernel's blocks one after another, a thread each for theirs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -20,6 +21,9 @@ struct Grid {
 template <class... P, class... A>
 Status launch_kernel(const Launch&, const Grid& grid, void (*kernel)(P...), A&&... arguments) {
     gridDim = grid.blocks;
+    blockDim = grid.threads;
+    for (unsigned int w = 0; w * 32 < grid.threads.x; ++w)
+        pthread_barrier_init(&warps_of_block[w].barrier, nullptr, std::min(32u, grid.threads.x - w * 32));
     pthread_barrier_init(&block_barrier, nullptr, grid.threads.x);
     std::vector<std::thread> threads;
     for (unsigned int t = 0; t < grid.threads.x; ++t)
@@ -34,8 +38,12 @@ Status launch_kernel(const Launch&, const Grid& grid, void (*kernel)(P...), A&&.
         });
     for (std::thread& thread : threads) thread.join();
     pthread_barrier_destroy(&block_barrier);
+    for (unsigned int w = 0; w * 32 < grid.threads.x; ++w) pthread_barrier_destroy(&warps_of_block[w].barrier);
     return Status::kOk;
 }
+
+// Blocks take turns, so that there are no clusters of them.
+inline int device_arch() { return 80; }
 
 constexpr int64_t kMaxGridX = INT32_MAX;
 constexpr int64_t kMaxGridY = 65535;
