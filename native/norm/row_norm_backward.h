@@ -54,19 +54,23 @@ struct RowNormBackward {
         if (found && (dgamma != nullptr || dbeta != nullptr) && is_dense(&dense) && can_fuse_rows(dense, dy, x, gamma, dx))
             return fused_rows(launch, dense, is_centered, dy, x, gamma, center, statistic, dx, dgamma, dbeta);
         // Before dx, which may lie on dy or x.
-        BK_TRY(norm_columns(launch, columns(), is_centered, dy, x, center, statistic, dgamma, dbeta));
+        if (dgamma != nullptr || dbeta != nullptr) {
+            const NormSums<T> sums{nullptr, nullptr, dgamma, dbeta};
+            BK_TRY(norm_columns<T>(launch, columns(), is_centered, dy, x, center, statistic, nullptr, sums));
+        }
         Function f{};
         f.is_centered = is_centered;
         f.has_gamma = gamma != nullptr;
-        // An operand that is not there has another to stand in for it; what is read of that is not used.
+        // What stands in for a gamma that is not there is read, and not used.
         const auto rows = gamma == nullptr ? axes(stride_x) : axes();
         return map_rows(launch, rows, f, inputs(dy, x, gamma == nullptr ? x : gamma), inputs(),
-                        inputs(center, statistic, statistic), outputs(dx), outputs<T, T>(nullptr, nullptr));
+                        inputs<T, T, T, compute_t<T>, compute_t<T>>(nullptr, center, statistic, nullptr, nullptr), outputs(dx),
+                        outputs<T, T>(nullptr, nullptr));
     }
 
 private:
-    RowAxes<4, 5> axes(const int64_t* stride_gamma = nullptr) const {
-        return shape.axes({stride_dy, stride_x, stride_gamma, stride_dx}, {saved, saved, saved, saved, saved});
+    RowAxes<4, 7> axes(const int64_t* stride_gamma = nullptr) const {
+        return shape.axes({stride_dy, stride_x, stride_gamma, stride_dx}, {saved, saved, saved, saved, saved, saved, saved});
     }
 
     bool is_dense(FusedRows* rows) const {
@@ -90,11 +94,11 @@ private:
         NormColumnAxes axes;
         for (int d = 0; d < rows.inner.rank; ++d) {
             const auto& of = rows.inner.stride;
-            axes.kept.append(rows.inner.extent[d], {of[0][d], of[1][d], 0, 0, of[2][d], of[2][d]});
+            axes.kept.append(rows.inner.extent[d], {of[0][d], of[1][d], 0, 0, 0, of[2][d], of[2][d], of[2][d], of[2][d]});
         }
         for (int d = 0; d < rows.outer.rank; ++d) {
             const auto& of = rows.outer.stride;
-            axes.reduced.append(rows.outer.extent[d], {of[0][d], of[1][d], of[3][d], of[3][d]});
+            axes.reduced.append(rows.outer.extent[d], {of[0][d], of[1][d], of[3][d], of[3][d], of[3][d]});
         }
         return axes;
     }

@@ -62,13 +62,9 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         return N == 1 || !is_ragged ? 0 : static_cast<int>((phase + signed_offset(at.of[0])) & (N - 1));
     }
 
-    template <class F, size_t... I>
-    BK_DEVICE typename F::Row start(const F& f, const At& at, std::index_sequence<I...>) const {
-        return f.start(widen(get<I>(row_inputs)[signed_offset(at.of[Full + I])])...);
-    }
     template <class F>
     BK_DEVICE typename F::Row start(const F& f, const At& at) const {
-        return start(f, at, std::index_sequence_for<RowIn...>{});
+        return start_row(f, row_inputs, at.of + Full, std::index_sequence_for<RowIn...>{});
     }
 
     // Offset of operand k at position j.
@@ -185,10 +181,10 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
                 Pack<Vec<Out, N>...> cell;
 #pragma unroll
                 for (int lane = 0; lane < N; ++lane)
-                    put_lane<N>(cell, lane,
-                                f.map(row, part, where.at(v * N + lane), held[v * N + lane],
-                                      widen(get<K>(column).lane[lane])...),
-                                outs);
+                    put_lane<N>(
+                        cell, lane,
+                        f.map(row, part, where.at(v * N + lane), held[v * N + lane], widen(get<K>(column).lane[lane])...),
+                        outs);
                 ((get<O>(y) == nullptr ? (void)0
                                        : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, v, get<O>(cell))),
                  ...);
@@ -207,9 +203,9 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 
     template <class Result, size_t... I>
     BK_DEVICE void save(const At& at, const Result& result, std::index_sequence<I...>) const {
-        ((get<I>(saved) == nullptr ? (void)0
-                                   : (void)(get<I>(saved)[signed_offset(at.of[Full + kRowIn + I])] =
-                                                narrow<Saved>(get<I>(result)))),
+        ((get<I>(saved) == nullptr
+              ? (void)0
+              : (void)(get<I>(saved)[signed_offset(at.of[Full + kRowIn + I])] = narrow<Saved>(get<I>(result)))),
          ...);
     }
     template <class F>
