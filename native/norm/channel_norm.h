@@ -53,8 +53,8 @@ private:
     using Per = ChannelShape::Per;
     using Function = NormForward<T>;
     static constexpr bool kIsExact = std::is_same_v<T, C>;  // what is saved of a group is not rounded
-    static constexpr Per kFull[] = {Per::kElement, Per::kElement};
-    static constexpr Per kAll[] = {Per::kElement, Per::kElement, Per::kChannel, Per::kChannel,
+    static constexpr Per kFull[2] = {Per::kElement, Per::kElement};
+    static constexpr Per kAll[8] = {Per::kElement, Per::kElement, Per::kChannel, Per::kChannel,
                                    Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup};
 
     struct Statistics {

@@ -88,8 +88,8 @@ private:
     using Function = NormBackward<T>;
     static constexpr bool kIsExact = std::is_same_v<T, C>;  // dgamma and dbeta are not rounded
     // dy, x, what stands in for a gamma of each element, dx; then gamma, the statistics, sums of a group, and dgamma and dbeta.
-    static constexpr Per kFull[] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement};
-    static constexpr Per kAll[] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement, Per::kChannel, Per::kGroup,
+    static constexpr Per kFull[4] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement};
+    static constexpr Per kAll[11] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement, Per::kChannel, Per::kGroup,
                                    Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kChannel, Per::kChannel};
 
     ChannelShape shape() const {

@@ -51,13 +51,12 @@ BK_DEVICE FusedPair<C> add_across(FusedPair<C> mine, int across, FusedPair<C> (&
     const int lane = threadIdx.x % 32, warps = across / 32, first = threadIdx.x / across * warps;
     if (lane == 0) exchange[threadIdx.x / 32] = mine;
     __syncthreads();
-    mine = lane < warps ? exchange[first + lane] : FusedPair<C>{0, 0};
+    mine = exchange[first + lane % warps];
     for (int distance = 1; distance < warps; distance *= 2) {
         const FusedPair<C> other = shuffle_xor(mine, distance);
         mine = {mine.h + other.h, mine.product + other.product};
     }
-    // Of lanes beyond `warps` none has the sum.
-    return {__shfl_sync(0xffffffffu, mine.h, 0), __shfl_sync(0xffffffffu, mine.product, 0)};
+    return mine;
 }
 
 // parts_beta may be null.
