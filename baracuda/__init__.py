@@ -72,8 +72,10 @@ from baracuda.kinds import (
     MathPrecision,
     NormalizationKind,
     OpCategory,
+    ScanKind,
     SegmentKind,
     ShapeLayoutKind,
+    SoftmaxKind,
     TernaryKind,
     UnaryKind,
 )
@@ -97,8 +99,10 @@ if TYPE_CHECKING:
     from baracuda.functions import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
     from baracuda.norm import *  # noqa: F403
+    from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
+    from baracuda.softmax import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -120,8 +124,12 @@ _OPS = {
         "RMSNorm RMSNormBackward LayerNorm LayerNormBackward BatchNorm BatchNormBackward GroupNorm GroupNormBackward "
         "InstanceNorm InstanceNormBackward"
     ),
+    "scan": "Scan ScanBackward",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
+    "softmax": (
+        "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward"
+    ),
 }
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
@@ -178,8 +186,10 @@ __all__ = [
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
+    "ScanKind",
     "SegmentKind",
     "ShapeLayoutKind",
+    "SoftmaxKind",
     "Status",
     "TensorMut",
     "TensorRef",

@@ -40,36 +40,37 @@ inline pthread_barrier_t block_barrier;
 
 inline void __syncthreads() { pthread_barrier_wait(&block_barrier); }
 
-// The warps of a block. Every thread of one takes part in what it exchanges.
-struct WarpOnThreads {
-    pthread_barrier_t barrier;
-    unsigned long long word[32];
-};
-inline WarpOnThreads warps_of_block[32];
+// Lanes of a warp meet twice: after each has said what it has, and after each has heard another.
+inline pthread_barrier_t warp_barrier[32];
+inline uint32_t lane_word[32][32];
 
-// read(what all threads of the warp gave).
-template <class T, class Read>
-auto exchange_in_warp(T mine, const Read& read) {
-    WarpOnThreads& warp = warps_of_block[threadIdx.x / 32];
-    warp.word[threadIdx.x % 32] = static_cast<unsigned long long>(mine);
-    pthread_barrier_wait(&warp.barrier);
-    const auto result = read(warp.word);
-    pthread_barrier_wait(&warp.barrier);
-    return result;
+inline uint32_t exchange(uint32_t word, int from) {
+    const unsigned int warp = threadIdx.x / 32;
+    lane_word[warp][threadIdx.x % 32] = word;
+    pthread_barrier_wait(&warp_barrier[warp]);
+    const uint32_t heard = lane_word[warp][from];
+    pthread_barrier_wait(&warp_barrier[warp]);
+    return heard;
 }
 
-inline uint32_t __shfl_xor_sync(unsigned, uint32_t mine, int distance) {
-    return exchange_in_warp(mine, [&](const unsigned long long* word) {
-        return static_cast<uint32_t>(word[(threadIdx.x % 32) ^ static_cast<unsigned>(distance)]);
-    });
+inline uint32_t __shfl_up_sync(unsigned, uint32_t word, int distance, int width) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    return exchange(word, lane % width >= distance ? lane - distance : lane);
+}
+
+inline uint32_t __shfl_sync(unsigned, uint32_t word, int from, int width) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    return exchange(word, lane / width * width + from % width);
+}
+
+inline uint32_t __shfl_xor_sync(unsigned, uint32_t word, int distance) {
+    return exchange(word, static_cast<int>(threadIdx.x % 32) ^ distance);
 }
 
 inline int __any_sync(unsigned, int mine) {
-    return exchange_in_warp(mine != 0, [&](const unsigned long long* word) {
-        int any = 0;
-        for (unsigned i = 0; i < 32 && (threadIdx.x / 32) * 32 + i < blockDim.x; ++i) any |= static_cast<int>(word[i]);
-        return any;
-    });
+    uint32_t any = mine != 0;
+    for (int distance = 1; distance < 32; distance *= 2) any |= __shfl_xor_sync(~0u, any, distance);
+    return static_cast<int>(any);
 }
 
 inline int __syncthreads_or(int mine) {

@@ -1,7 +1,6 @@
 // Stands in for native/core/abi/launch_cuda.h: runs a kernel's blocks one after another, a thread each for theirs.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -22,9 +21,8 @@ template <class... P, class... A>
 Status launch_kernel(const Launch&, const Grid& grid, void (*kernel)(P...), A&&... arguments) {
     gridDim = grid.blocks;
     blockDim = grid.threads;
-    for (unsigned int w = 0; w * 32 < grid.threads.x; ++w)
-        pthread_barrier_init(&warps_of_block[w].barrier, nullptr, std::min(32u, grid.threads.x - w * 32));
     pthread_barrier_init(&block_barrier, nullptr, grid.threads.x);
+    for (unsigned int w = 0; w < grid.threads.x / 32; ++w) pthread_barrier_init(&warp_barrier[w], nullptr, 32);
     std::vector<std::thread> threads;
     for (unsigned int t = 0; t < grid.threads.x; ++t)
         threads.emplace_back([&, t] {
@@ -37,8 +35,8 @@ Status launch_kernel(const Launch&, const Grid& grid, void (*kernel)(P...), A&&.
                 }
         });
     for (std::thread& thread : threads) thread.join();
+    for (unsigned int w = 0; w < grid.threads.x / 32; ++w) pthread_barrier_destroy(&warp_barrier[w]);
     pthread_barrier_destroy(&block_barrier);
-    for (unsigned int w = 0; w * 32 < grid.threads.x; ++w) pthread_barrier_destroy(&warps_of_block[w].barrier);
     return Status::kOk;
 }
 
