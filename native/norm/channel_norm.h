@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/abi/launch.h"
+#include "core/abi/workspace.h"
 #include "norm/channel_shape.h"
+#include "norm/group_moments.h"
 #include "norm/norm_row.h"
 
 namespace bk {
@@ -23,54 +26,78 @@ struct ChannelNorm {
     Status check() const { return shape().check(); }
     int64_t group_count() const { return shape().group_count(); }
     size_t workspace_size() const {
-        return std::max(map_rows_workspace<OfGroups>(group_axes(Per::kElement, Per::kElement)),
-                        map_rows_workspace<OfChannels>(channel_axes(Per::kElement, Per::kElement)));
+        if (!shape().prefers_lines()) return map_rows_workspace<Function>(group_axes());
+        Carver carver;
+        carve(&carver);
+        carver.take<char>(static_cast<int64_t>(group_moments_workspace<T>(moment_axes())));
+        return carver.bytes();
     }
 
-    // Inputs that are not there have x to stand in for them; what is read of that is not used.
     Status run(const T* x, const T* gamma, const T* beta, T* y, T* saved_mean, T* saved_rstd, const Launch& launch) const {
-        const T* const given_gamma = gamma == nullptr ? x : gamma;
-        const T* const given_beta = beta == nullptr ? x : beta;
-        const Per of_gamma = gamma == nullptr ? Per::kElement : Per::kChannel;
-        const Per of_beta = beta == nullptr ? Per::kElement : Per::kChannel;
-        if (shape().is_of_channels() || (gamma == nullptr && beta == nullptr)) {
-            OfGroups f{};
-            prepare(&f);
-            f.has_row_gamma = gamma != nullptr;
-            f.has_row_beta = beta != nullptr;
-            return map_rows(launch, group_axes(of_gamma, of_beta), f, inputs(x), inputs<T, T>(nullptr, nullptr),
-                            inputs(given_gamma, given_beta), outputs(y), outputs(saved_mean, saved_rstd));
-        }
-        OfChannels f{};
-        prepare(&f);
-        f.has_gamma = gamma != nullptr;
-        f.has_beta = beta != nullptr;
-        return map_rows(launch, channel_axes(of_gamma, of_beta), f, inputs(x, given_gamma, given_beta), inputs(), inputs(x, x),
-                        outputs(y), outputs(saved_mean, saved_rstd));
+        Function f{};
+        f.eps = static_cast<C>(eps);
+        f.is_centered = true;
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        if (shape().prefers_lines() && (found || kIsExact))
+            return run_lines(launch, found, f, x, gamma, beta, y, saved_mean, saved_rstd);
+        f.channels = {gamma, beta, FastDiv<uint32_t>(spatial_extent), !shape().is_of_batch() && shape().width() > 1};
+        f.has_row_gamma = gamma != nullptr;
+        f.has_row_beta = beta != nullptr;
+        return map_rows(launch, group_axes(), f, inputs(x), inputs<T, T>(nullptr, nullptr),
+                        inputs<T, T, C, C>(gamma, beta, nullptr, nullptr), outputs(y), outputs(saved_mean, saved_rstd));
     }
 
 private:
+    using C = compute_t<T>;
     using Per = ChannelShape::Per;
-    using OfGroups = NormForward<T, NormAffine::kColumns>;
-    using OfChannels = NormForward<T, NormAffine::kElements>;
+    using Function = NormForward<T>;
+    static constexpr bool kIsExact = std::is_same_v<T, C>;  // what is saved of a group is not rounded
+    static constexpr Per kFull[2] = {Per::kElement, Per::kElement};
+    static constexpr Per kAll[8] = {Per::kElement, Per::kElement, Per::kChannel, Per::kChannel,
+                                   Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup};
+
+    struct Statistics {
+        C *mean, *rstd;
+    };
 
     ChannelShape shape() const {
         return {n_extent, c_extent, spatial_extent, num_groups, static_cast<ChannelGroups>(group_kind)};
     }
 
-    template <class F>
-    void prepare(F* f) const {
-        f->eps = static_cast<compute_t<T>>(eps);
-        f->is_centered = true;
+    RowAxes<2, 6> group_axes() const { return {shape().groups(kAll), shape().of_group(kFull)}; }
+    RowAxes<2, 6> line_axes() const { return {shape().lines(kAll), shape().of_line(kFull)}; }
+
+    GroupMomentAxes moment_axes() const {
+        const Per kept[] = {Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup, Per::kGroup};
+        return {shape().groups(kept), shape().of_group({Per::kElement})};
     }
 
-    RowAxes<2, 4> group_axes(Per gamma, Per beta) const {
-        return shape().axes({Per::kElement, Per::kElement}, {gamma, beta, Per::kGroup, Per::kGroup});
+    Statistics carve(Carver* carver) const {
+        C* const mean = carver->take<C>(group_count());
+        return {mean, carver->take<C>(group_count())};
     }
 
-    RowAxes<4, 4> channel_axes(Per gamma, Per beta) const {
-        return shape().axes({Per::kElement, gamma, beta, Per::kElement},
-                                  {Per::kElement, Per::kElement, Per::kGroup, Per::kGroup});
+    Status run_lines(const Launch& launch, bool found, Function f, const T* x, const T* gamma, const T* beta, T* y,
+                     T* saved_mean, T* saved_rstd) const {
+        Carver carver(found ? launch.workspace : nullptr);
+        Statistics statistics = carve(&carver);
+        void* const scratch = carver.take<char>(0);
+        const Launch inner{scratch, found ? group_moments_workspace<T>(moment_axes()) : 0, launch.stream};
+        T *rounded_mean = saved_mean, *rounded_rstd = saved_rstd;
+        if constexpr (kIsExact) {
+            statistics = {saved_mean, saved_rstd};
+            rounded_mean = rounded_rstd = nullptr;
+        }
+        BK_TRY(reduce(inner, moment_axes(), GroupMoments<T>{f.eps},
+                      outputs(statistics.mean, statistics.rstd, rounded_mean, rounded_rstd), inputs(x)));
+        f.has_statistics = true;
+        f.has_row_gamma = gamma != nullptr;
+        f.has_row_beta = beta != nullptr;
+        const Launch alone{nullptr, 0, launch.stream};
+        return map_rows(alone, line_axes(), f, inputs(x), inputs<T, T>(nullptr, nullptr),
+                        inputs<T, T, C, C>(gamma, beta, statistics.mean, statistics.rstd), outputs(y),
+                        outputs<T, T>(nullptr, nullptr));
     }
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
@@ -25,8 +26,10 @@ struct ChannelNormBackward {
     Status check() const { return shape().check(); }
     int64_t group_count() const { return shape().group_count(); }
     size_t workspace_size() const {
-        const size_t columns = shape().is_of_batch() ? 0 : norm_columns_workspace<T>(column_axes());
-        return std::max(map_rows_workspace<Function>(axes(Per::kElement, Per::kElement)), columns);
+        Carver carver;
+        if (shape().prefers_lines()) carve(&carver);
+        carver.take<char>(static_cast<int64_t>(inner_workspace()));
+        return carver.bytes();
     }
 
     Status run(const T* dy, const T* x, const T* gamma, const T* saved_mean, const T* saved_rstd, T* dx, T* dgamma, T* dbeta,
@@ -41,45 +44,93 @@ struct ChannelNormBackward {
             launch.workspace_bytes = 0;
         bool found = false;
         BK_TRY(find_workspace(launch, workspace_size(), &found));
-        if (!found) launch.workspace_bytes = 0;
-        const bool of_batch = shape().is_of_batch(), of_channels = shape().is_of_channels();
-        // Before dx, which may lie on dy or x.
-        if (!of_batch)
-            BK_TRY(norm_columns(launch, column_axes(), true, dy, x, saved_mean, saved_rstd, dgamma, dbeta));
+        Carver carver(found ? launch.workspace : nullptr);
+        const bool of_batch = shape().is_of_batch();
+        const bool has_sums =
+            shape().prefers_lines() && (found || (of_batch && kIsExact && dgamma != nullptr && dbeta != nullptr));
+        NormSums<T> sums{nullptr, nullptr, dgamma, dbeta};
+        if (has_sums && found) sums = carve(&carver, dgamma, dbeta);
+        if constexpr (kIsExact)
+            if (has_sums && !found) sums = {dgamma, dbeta, nullptr, nullptr};
+        launch = {carver.take<char>(0), found ? inner_workspace() : 0, given.stream};
         Function f{};
         f.is_centered = true;
-        f.has_gamma = gamma != nullptr && !of_channels;
-        f.has_row_gamma = gamma != nullptr && of_channels;
-        // An operand that is not there has another to stand in for it; what is read of that is not used.
-        return map_rows(launch, axes(f.has_gamma ? Per::kChannel : Per::kElement, f.has_row_gamma ? Per::kChannel : Per::kGroup), f,
-                        inputs(dy, x, f.has_gamma ? gamma : x), inputs(),
-                        inputs(saved_mean, saved_rstd, f.has_row_gamma ? gamma : saved_mean), outputs(dx),
-                        outputs(of_batch ? dgamma : nullptr, of_batch ? dbeta : nullptr));
+        f.has_row_gamma = gamma != nullptr;
+        // Before dx, which may lie on dy or x. Of a batch these are the sums that dx needs, but for gamma.
+        if (dgamma != nullptr || dbeta != nullptr || (has_sums && of_batch)) {
+            const NormSums<T> of_channels = of_batch ? sums : NormSums<T>{nullptr, nullptr, dgamma, dbeta};
+            if (!of_batch || has_sums)
+                BK_TRY(norm_columns<T>(launch, column_axes(), true, dy, x, saved_mean, saved_rstd, nullptr, of_channels));
+        }
+        if (has_sums) {
+            if (!of_batch) {
+                const NormSums<T> of_groups{sums.products, sums.slopes, nullptr, nullptr};
+                BK_TRY(
+                    norm_columns<T>(launch, sum_axes(gamma != nullptr), true, dy, x, saved_mean, saved_rstd, gamma, of_groups));
+            }
+            f.terms = shape().group_size();
+            f.sums_have_gamma = !of_batch;
+        } else {
+            f.channels = {gamma, nullptr, FastDiv<uint32_t>(spatial_extent),
+                          gamma != nullptr && !of_batch && shape().width() > 1};
+            if (f.channels.are_many) f.has_row_gamma = false;
+        }
+        const bool saves = of_batch && !has_sums;
+        return map_rows(has_sums ? Launch{nullptr, 0, given.stream} : launch, has_sums ? line_axes() : group_axes(), f,
+                        inputs(dy, x, x), inputs(),
+                        inputs<T, T, T, C, C>(gamma, saved_mean, saved_rstd, sums.slopes, sums.products), outputs(dx),
+                        outputs(saves ? dgamma : nullptr, saves ? dbeta : nullptr));
     }
 
 private:
+    using C = compute_t<T>;
     using Per = ChannelShape::Per;
     using Function = NormBackward<T>;
+    static constexpr bool kIsExact = std::is_same_v<T, C>;  // dgamma and dbeta are not rounded
+    // dy, x, what stands in for a gamma of each element, dx; then gamma, the statistics, sums of a group, and dgamma and dbeta.
+    static constexpr Per kFull[4] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement};
+    static constexpr Per kAll[11] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement, Per::kChannel, Per::kGroup,
+                                   Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kChannel, Per::kChannel};
 
     ChannelShape shape() const {
         return {n_extent, c_extent, spatial_extent, num_groups, static_cast<ChannelGroups>(group_kind)};
     }
 
-    RowAxes<4, 5> axes(Per gamma, Per row_gamma) const {
-        return shape().axes({Per::kElement, Per::kElement, gamma, Per::kElement},
-                                  {Per::kGroup, Per::kGroup, row_gamma, Per::kChannel, Per::kChannel});
-    }
+    RowAxes<4, 7> group_axes() const { return {shape().groups(kAll), shape().of_group(kFull)}; }
+    RowAxes<4, 7> line_axes() const { return {shape().lines(kAll), shape().of_line(kFull)}; }
 
-    // Channels are walked by parts, of which each item has statistics.
+    // Of a channel of the whole batch.
     NormColumnAxes column_axes() const {
         const ChannelShape s = shape();
-        const int64_t width = s.part_channels(), item = s.channels * s.spatial;
+        const Per operands[] = {Per::kElement, Per::kElement, Per::kGroup,   Per::kGroup,  Per::kGroup,
+                                Per::kChannel, Per::kChannel, Per::kChannel, Per::kChannel};
+        const Per terms[] = {Per::kElement, Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup};
         NormColumnAxes axes;
-        axes.kept.append(s.parts, {width * s.spatial, width * s.spatial, 1, 1, width, width});
-        axes.kept.append(width, {s.spatial, s.spatial, 0, 0, 1, 1});
-        axes.reduced.append(s.items, {item, item, s.parts, s.parts});
-        axes.reduced.append(s.spatial, {1, 1, 0, 0});
+        s.append(&axes.kept, s.parts(), &ChannelShape::Steps::part, operands);
+        s.append(&axes.kept, s.width(), &ChannelShape::Steps::channel, operands);
+        s.append(&axes.reduced, s.items, &ChannelShape::Steps::item, terms);
+        s.append(&axes.reduced, s.spatial, &ChannelShape::Steps::line, terms);
         return axes;
+    }
+
+    // Of a group, times gamma.
+    NormColumnAxes sum_axes(bool has_gamma) const {
+        const Per gamma = has_gamma ? Per::kChannel : Per::kGroup;
+        const Per operands[] = {Per::kElement, Per::kElement, Per::kGroup, Per::kGroup, gamma,
+                                Per::kGroup,   Per::kGroup,   Per::kGroup, Per::kGroup};
+        const Per terms[] = {Per::kElement, Per::kElement, Per::kGroup, Per::kGroup, gamma};
+        return {shape().groups(operands), shape().of_group(terms)};
+    }
+
+    size_t inner_workspace() const {
+        const size_t columns = norm_columns_workspace<T>(column_axes());
+        if (!shape().prefers_lines()) return std::max(columns, map_rows_workspace<Function>(group_axes()));
+        return std::max({columns, norm_columns_workspace<T>(sum_axes(true)), norm_columns_workspace<T>(sum_axes(false))});
+    }
+
+    NormSums<T> carve(Carver* carver, T* dgamma = nullptr, T* dbeta = nullptr) const {
+        C* const products = carver->take<C>(group_count());
+        return {products, carver->take<C>(group_count()), dgamma, dbeta};
     }
 };
 

@@ -8,62 +8,87 @@
 
 namespace bk {
 
-// As group_kind numbers them.
+// As group_kind numbers them: of the batch, a channel of all items is a group, else a part of an item's channels is.
 enum class ChannelGroups : int32_t { kOfBatch = 0, kOfItem = 1 };
 
 struct ChannelShape {
-    int64_t items, channels, spatial, parts;  // parts of an item's channels, where groups are of an item
+    int64_t items, channels, spatial, num_groups;
     ChannelGroups kind;
 
     BK_COLD Status check() const {
         BK_TRY(require_non_negative({{"n_extent", items}, {"c_extent", channels}, {"spatial_extent", spatial}}));
         if (kind != ChannelGroups::kOfBatch && kind != ChannelGroups::kOfItem)
             return fail(Status::kInvalidProblem, "group_kind is %d, must be 0 or 1", static_cast<int>(kind));
-        if (parts < 1 && (parts < 0 || channels > 0))
-            return fail(Status::kInvalidProblem, "num_groups is %lld, must be >= 1", static_cast<long long>(parts));
-        if (kind == ChannelGroups::kOfItem && channels > 0 && channels % parts != 0)
-            return fail(Status::kInvalidProblem, "num_groups is %lld, must divide c_extent, %lld", static_cast<long long>(parts),
-                        static_cast<long long>(channels));
+        if (num_groups < 1 && (num_groups < 0 || channels > 0))
+            return fail(Status::kInvalidProblem, "num_groups is %lld, must be >= 1", static_cast<long long>(num_groups));
+        if (kind == ChannelGroups::kOfItem && channels > 0 && channels % num_groups != 0)
+            return fail(Status::kInvalidProblem, "num_groups is %lld, must divide c_extent, %lld",
+                        static_cast<long long>(num_groups), static_cast<long long>(channels));
         return Status::kOk;
     }
 
     bool is_empty() const { return items == 0 || channels == 0 || spatial == 0; }
     bool is_of_batch() const { return kind == ChannelGroups::kOfBatch; }
-    int64_t part_channels() const { return channels / parts; }
-    // Whether gamma and beta are numbers of a whole group.
-    bool is_of_channels() const { return is_of_batch() || part_channels() == 1; }
+    // Channels lie in parts, a group's together: `width` channels each.
+    int64_t parts() const { return is_of_batch() ? channels : num_groups; }
+    int64_t width() const { return channels / parts(); }
+    int64_t group_size() const { return (is_of_batch() ? items : width()) * spatial; }
     // Statistics of each kind: none without elements.
-    int64_t group_count() const { return is_empty() ? 0 : is_of_batch() ? channels : items * parts; }
+    int64_t group_count() const { return is_empty() ? 0 : is_of_batch() ? channels : items * parts(); }
 
-    // What an operand has one of.
+    // What an operand has one of, and its steps from item to item, part to part, channel to channel and along the lines.
     enum class Per { kElement, kChannel, kGroup };
+    struct Steps {
+        int64_t item, part, channel, line;
+    };
+    Steps steps(Per per) const {
+        if (per == Per::kElement) return {channels * spatial, width() * spatial, spatial, 1};
+        if (per == Per::kChannel) return {0, width(), 1, 0};
+        return {is_of_batch() ? 0 : parts(), 1, 0, 0};
+    }
 
-    // `Full` operands of an element or a channel each, then `Single` of a channel, the first of a group, or a group.
-    template <int Full, int Single>
-    BK_COLD RowAxes<Full, Single> axes(const Per (&full)[Full], const Per (&single)[Single]) const {
-        RowAxes<Full, Single> axes;
-        int64_t of_items[Full + Single], of_parts[Full + Single], of_channel[Full], of_spatial[Full];
-        const int64_t width = is_of_batch() ? 1 : part_channels();  // channels from one part to the next
-        for (int k = 0; k < Full + Single; ++k) {
-            const Per per = k < Full ? full[k < Full ? k : 0] : single[k < Full ? 0 : k - Full];
-            of_items[k] = per == Per::kElement ? channels * spatial : per == Per::kGroup && !is_of_batch() ? parts : 0;
-            of_parts[k] = per == Per::kElement ? width * spatial : per == Per::kChannel ? width : 1;
-            if (k >= Full) continue;
-            of_channel[k] = per == Per::kElement ? spatial : 1;
-            of_spatial[k] = per == Per::kElement ? 1 : 0;
-        }
-        if (is_of_batch()) {
-            int64_t of_row[Full];
-            for (int k = 0; k < Full; ++k) of_row[k] = of_items[k];
-            axes.outer.append(channels, of_parts);
-            axes.inner.append(items, of_row);
-        } else {
-            axes.outer.append(items, of_items);
-            axes.outer.append(parts, of_parts);
-            axes.inner.append(width, of_channel);
-        }
-        axes.inner.append(spatial, of_spatial);
-        return axes;
+    // Which axes of a layout of all operands: those that groups differ in, and those that a group has.
+    template <int Operands>
+    void append(Layout<Operands>* layout, int64_t extent, int64_t Steps::* axis, const Per* operands) const {
+        int64_t stride[Operands];
+        for (int k = 0; k < Operands; ++k) stride[k] = steps(operands[k]).*axis;
+        layout->append(extent, stride);
+    }
+    template <int Operands>
+    BK_COLD Layout<Operands> groups(const Per (&operands)[Operands]) const {
+        Layout<Operands> layout;
+        if (!is_of_batch()) append(&layout, items, &Steps::item, operands);
+        append(&layout, parts(), &Steps::part, operands);
+        return layout;
+    }
+    template <int Operands>
+    BK_COLD Layout<Operands> of_group(const Per (&operands)[Operands]) const {
+        Layout<Operands> layout;
+        append(&layout, is_of_batch() ? items : width(), is_of_batch() ? &Steps::item : &Steps::channel, operands);
+        append(&layout, spatial, &Steps::line, operands);
+        return layout;
+    }
+    // Every channel of every item.
+    template <int Operands>
+    BK_COLD Layout<Operands> lines(const Per (&operands)[Operands]) const {
+        Layout<Operands> layout;
+        append(&layout, items, &Steps::item, operands);
+        append(&layout, parts(), &Steps::part, operands);
+        append(&layout, width(), &Steps::channel, operands);
+        return layout;
+    }
+    template <int Operands>
+    BK_COLD Layout<Operands> of_line(const Per (&operands)[Operands]) const {
+        Layout<Operands> layout;
+        append(&layout, spatial, &Steps::line, operands);
+        return layout;
+    }
+
+    // Whether statistics, in a pass of their own, then a map over lines are better than a map over groups: that walks a group
+    // whose lines lie apart by single elements, and what cannot keep rows reads them again anyway.
+    bool prefers_lines() const {
+        constexpr int64_t kShortLine = 16;
+        return spatial >= kShortLine && (is_of_batch() ? items > 1 : width() > 1 && !kRowsStayOnChip);
     }
 };
 

@@ -12,7 +12,7 @@ namespace bk {
 // Of both. `saved` are the strides of the saved statistics. mean_out is null in rms_norm.
 template <class T>
 struct RowNorm {
-    using Function = NormForward<T, NormAffine::kColumns>;
+    using Function = NormForward<T>;
 
     RowShape shape;
     const int64_t* stride_x;
@@ -39,14 +39,13 @@ struct RowNorm {
         f.is_centered = is_centered;
         f.has_gamma = gamma != nullptr;
         f.has_beta = beta != nullptr;
-        return map_rows(launch, axes(), f, inputs(x), inputs(gamma, beta), inputs(x, x), outputs(y), outputs(mean, statistic));
+        return map_rows(launch, axes(), f, inputs(x), inputs(gamma, beta),
+                        inputs<T, T, compute_t<T>, compute_t<T>>(nullptr, nullptr, nullptr, nullptr), outputs(y),
+                        outputs(mean, statistic));
     }
 
 private:
-    // Of each row its first element stands in for a gamma and a beta of its own, which it has none of.
-    RowAxes<2, 4> axes() const {
-        return shape.axes({stride_x, stride_y}, {stride_x, stride_x, saved, saved});
-    }
+    RowAxes<2, 6> axes() const { return shape.axes({stride_x, stride_y}, {saved, saved, saved, saved, saved, saved}); }
 };
 
 template <class T>

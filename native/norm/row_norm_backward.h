@@ -6,6 +6,7 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
+#include "norm/fused_rows.h"
 #include "norm/norm_columns.h"
 #include "norm/norm_row.h"
 #include "norm/row_shape.h"
@@ -25,22 +26,23 @@ struct RowNormBackward {
     bool is_centered;
 
     // Without rows the gradients of gamma and beta are sums of nothing.
-    Work work() const {
-        return shape.numel != 0 ? Work::kAll : shape.row_extent != 0 ? Work::kZeros : Work::kNone;
-    }
+    Work work() const { return shape.numel != 0 ? Work::kAll : shape.row_extent != 0 ? Work::kZeros : Work::kNone; }
 
     BK_COLD Status check(const char* saved_name) const {
         BK_TRY(check_shape("numel", shape.numel, shape.rank, "shape", shape.shape,
-                           {{"stride_dy", stride_dy}, {"stride_x", stride_x}, {saved_name, saved}}, {{"stride_dx", stride_dx}}));
+                           {{"stride_dy", stride_dy}, {"stride_x", stride_x}, {saved_name, saved}},
+                           {{"stride_dx", stride_dx}}));
         return shape.check();
     }
 
     size_t workspace_size() const {
-        return std::max(map_rows_workspace<Function>(axes()), norm_columns_workspace<T>(columns()));
+        FusedRows rows{};
+        const size_t fused = is_dense(&rows) ? fused_rows_workspace<T>(rows) : 0;
+        return std::max({fused, map_rows_workspace<Function>(axes()), norm_columns_workspace<T>(columns())});
     }
 
-    Status run(const Launch& launch, const T* dy, const T* x, const T* gamma, const T* mean, const T* statistic, T* dx, T* dgamma,
-               T* dbeta) const {
+    Status run(const Launch& launch, const T* dy, const T* x, const T* gamma, const T* mean, const T* statistic, T* dx,
+               T* dgamma, T* dbeta) const {
         if (work() == Work::kZeros) {
             BK_TRY(write_zeros(launch, shape.row_extent, dgamma));
             return write_zeros(launch, shape.row_extent, dbeta);
@@ -48,20 +50,43 @@ struct RowNormBackward {
         bool found = false;
         BK_TRY(find_workspace(launch, workspace_size(), &found));
         const T* const center = mean == nullptr ? statistic : mean;
+        FusedRows dense{};
+        if (found && (dgamma != nullptr || dbeta != nullptr) && is_dense(&dense) && can_fuse_rows(dense, dy, x, gamma, dx))
+            return fused_rows(launch, dense, is_centered, dy, x, gamma, center, statistic, dx, dgamma, dbeta);
         // Before dx, which may lie on dy or x.
-        BK_TRY(norm_columns(launch, columns(), is_centered, dy, x, center, statistic, dgamma, dbeta));
+        if (dgamma != nullptr || dbeta != nullptr) {
+            const NormSums<T> sums{nullptr, nullptr, dgamma, dbeta};
+            BK_TRY(norm_columns<T>(launch, columns(), is_centered, dy, x, center, statistic, nullptr, sums));
+        }
         Function f{};
         f.is_centered = is_centered;
         f.has_gamma = gamma != nullptr;
-        // An operand that is not there has another to stand in for it; what is read of that is not used.
+        // What stands in for a gamma that is not there is read, and not used.
         const auto rows = gamma == nullptr ? axes(stride_x) : axes();
         return map_rows(launch, rows, f, inputs(dy, x, gamma == nullptr ? x : gamma), inputs(),
-                        inputs(center, statistic, statistic), outputs(dx), outputs<T, T>(nullptr, nullptr));
+                        inputs<T, T, T, compute_t<T>, compute_t<T>>(nullptr, center, statistic, nullptr, nullptr), outputs(dx),
+                        outputs<T, T>(nullptr, nullptr));
     }
 
 private:
-    RowAxes<4, 5> axes(const int64_t* stride_gamma = nullptr) const {
-        return shape.axes({stride_dy, stride_x, stride_gamma, stride_dx}, {saved, saved, saved, saved, saved});
+    RowAxes<4, 7> axes(const int64_t* stride_gamma = nullptr) const {
+        return shape.axes({stride_dy, stride_x, stride_gamma, stride_dx}, {saved, saved, saved, saved, saved, saved, saved});
+    }
+
+    bool is_dense(FusedRows* rows) const {
+        const auto given = axes();
+        const auto inner = merge_axes(given.inner);
+        const auto outer = merge_axes(given.outer);
+        if (inner.rank != 1 || outer.rank > 1) return false;
+        for (int k = 0; k < 4; ++k)
+            if (inner.stride[k][0] != 1) return false;
+        *rows = {shape.rows(), shape.row_extent, 0, 0, 0, 0};
+        if (outer.rank == 0) return true;
+        rows->step_dy = outer.stride[0][0];
+        rows->step_x = outer.stride[1][0];
+        rows->step_dx = outer.stride[3][0];
+        rows->step_saved = outer.stride[4][0];
+        return true;
     }
 
     NormColumnAxes columns() const {
@@ -69,11 +94,11 @@ private:
         NormColumnAxes axes;
         for (int d = 0; d < rows.inner.rank; ++d) {
             const auto& of = rows.inner.stride;
-            axes.kept.append(rows.inner.extent[d], {of[0][d], of[1][d], 0, 0, of[2][d], of[2][d]});
+            axes.kept.append(rows.inner.extent[d], {of[0][d], of[1][d], 0, 0, 0, of[2][d], of[2][d], of[2][d], of[2][d]});
         }
         for (int d = 0; d < rows.outer.rank; ++d) {
             const auto& of = rows.outer.stride;
-            axes.reduced.append(rows.outer.extent[d], {of[0][d], of[1][d], of[3][d], of[3][d]});
+            axes.reduced.append(rows.outer.extent[d], {of[0][d], of[1][d], of[3][d], of[3][d], of[3][d]});
         }
         return axes;
     }

@@ -23,7 +23,8 @@ struct RowShape {
 
     BK_COLD Status check() const {
         if (mask == 0 || mask >> rank != 0)
-            return fail(Status::kInvalidProblem, "norm_axes_mask is %d, must have a bit of the %d axes and no other", mask, rank);
+            return fail(Status::kInvalidProblem, "norm_axes_mask is %d, must have a bit of the %d axes and no other", mask,
+                        rank);
         BK_TRY(require_non_negative({{"norm_total_extent", row_extent}}));
         int64_t product = 1;
         bool is_empty = false, fits = true;

@@ -23,7 +23,7 @@ constexpr int64_t kReduceBlockBytes = 32768;
 constexpr int64_t kReduceMostSplits = 4096;
 
 // Rare and long, so not a part of every loop.
-__device__ __noinline__ inline DivMod<int64_t> divide_long(int64_t n, int64_t divisor) {
+__device__ BK_COLD inline DivMod<int64_t> divide_long(int64_t n, int64_t divisor) {
     return {n / divisor, n % divisor};
 }
 
@@ -90,7 +90,7 @@ template <class R>
 BK_DEVICE typename R::Acc combine_threads(const R& reducer, typename R::Acc acc, int deep, int across, int depth,
                                           bool neighbours) {
     using Acc = typename R::Acc;
-    __shared__ alignas(16) char memory[kReduceThreads * sizeof(Acc)];
+    alignas(16) __shared__ char memory[kReduceThreads * sizeof(Acc)];
     Acc* const shared = reinterpret_cast<Acc*>(memory);
     if (neighbours) {
         for (int distance = 1; distance < min(deep, 32); distance *= 2) {

@@ -2,17 +2,19 @@
 //
 // A row function F is a small trivially copyable struct, written once for both targets in the compute types. What it has:
 //
-//   Row, Acc, Held, Part                plain structs: what is known of a row; a statistic of some of its elements; what is kept
+//   Row, Acc, Held, Part                plain structs: what is known of a row; a statistic of some of its elements; what is
+//   kept
 //                                       of an element between its load and its store; what map() needs to know of the
 //                                       elements that were summed up together with one. Where any of them needs no member it
 //                                       is `Nothing`.
-//   Row start(P... row_inputs) const                    from the inputs of one value a row
+//   Row start(P... row_inputs) const                    from the inputs of one value a row, 0 for one that is null. Where
+//                                       Row has a member `place`, that is then the offset of the first of them
 //   Held hold(const Row&, int64_t j, C... x) const      from the inputs' elements at position j of the row
 //   Held pad() const                                    what stands where the row has no element
 //   Acc identity() const
 //   template <class W, int N> Acc sum_up(const Row&, Held (&held)[N], const W& where) const
-//                                       of N elements; may replace them by what map() reads. where.has(i) says whether held[i] is
-//                                       an element, where.count() how many are, where.at(i) which position it has
+//                                       of N elements; may replace them by what map() reads. where.has(i) says whether held[i]
+//                                       is an element, where.count() how many are, where.at(i) which position it has
 //   Acc combine(const Acc& a, const Acc& b) const       elements of `a` precede those of `b`, or lie among them
 //   bool finish(Row&, const Acc&, int64_t n) const      true: all elements are summed up once more, with this Row; once it was
 //                                       false, more calls must leave Row as it is, since other rows may need more passes
@@ -27,6 +29,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "core/abi/launch.h"
@@ -55,6 +58,20 @@ struct RowDefaults {
         return {};
     }
 };
+
+template <class Row, class = void>
+constexpr bool kHasPlace = false;
+template <class Row>
+constexpr bool kHasPlace<Row, std::void_t<decltype(Row::place)>> = true;
+
+// Row inputs at their offsets, the first of which is of[0].
+template <class F, class... P, size_t... I>
+BK_HD typename F::Row start_row(const F& f, const Pack<const P*...>& inputs, const uint64_t* of, std::index_sequence<I...>) {
+    typename F::Row row =
+        f.start((get<I>(inputs) == nullptr ? compute_t<P>(0) : widen(get<I>(inputs)[signed_offset(of[I])]))...);
+    if constexpr (kHasPlace<typename F::Row>) row.place = signed_offset(of[0]);
+    return row;
+}
 
 // Where the elements lie. Operands of both layouts: inputs, then outputs, of the row's shape; of `outer` also the inputs and
 // then the outputs of one value a row. Positions count along `inner` row-major, so its axes are merged at most. Inputs may

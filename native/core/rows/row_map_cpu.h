@@ -14,6 +14,9 @@
 
 namespace bk {
 
+// All but short rows are read again.
+constexpr bool kRowsStayOnChip = false;
+
 constexpr int kRowChunk = 64;
 constexpr int kHeldBytes = 6144;  // of a row that is held: a call takes at most 16 KiB of stack
 constexpr int64_t kRowSegment = 32768;
@@ -168,8 +171,8 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
     }
 
     template <size_t... K, size_t... O>
-    BK_HD void map(const At& at, const Row& row, const Held (&held)[kRowChunk], const Acc& mine, const RowChunk& where, std::index_sequence<K...>,
-                   std::index_sequence<O...> outs) const {
+    BK_HD void map(const At& at, const Row& row, const Held (&held)[kRowChunk], const Acc& mine, const RowChunk& where,
+                   std::index_sequence<K...>, std::index_sequence<O...> outs) const {
         [[maybe_unused]] Pack<Block<compute_t<Column>, kRowChunk>...> column;
         (load_column(get<K>(column), get<K>(columns), where), ...);
         Pack<Block<compute_t<Out>, kRowChunk>...> cell;
@@ -209,10 +212,7 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
         return acc;
     }
 
-    template <size_t... I>
-    BK_HD Row start(const At& at, std::index_sequence<I...>) const {
-        return f.start(widen(get<I>(row_inputs)[signed_offset(at.of[Full + I])])...);
-    }
+    BK_HD Row start(const At& at) const { return start_row(f, row_inputs, at.of + Full, std::index_sequence_for<RowIn...>{}); }
 
     template <class Result, size_t... I>
     BK_HD void save(const At& at, const Result& result, std::index_sequence<I...>) const {
@@ -240,7 +240,7 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
         const bool keeps = n <= int64_t{kMostGroups} * kRowChunk;
         for (int64_t i = begin; i < end; ++i) {
             const At at = outer(static_cast<uint64_t>(shared != nullptr ? shared->row : i));
-            Row row = shared != nullptr ? shared->known : start(at, std::index_sequence_for<RowIn...>{});
+            Row row = shared != nullptr ? shared->known : start(at);
             const int64_t first = shared != nullptr ? i * length : 0;
             const int64_t last = shared != nullptr ? std::min(first + length, n) : n;
             int work = shared != nullptr ? shared->work : kLoads | kSums;
@@ -265,11 +265,10 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
         for (int64_t r = 0; r < (shares ? rows : 1); ++r) {
             Acc part[kMostSegments];
             const At at = outer(static_cast<uint64_t>(r));
-            Shared shared{r, kLoads | kSums, shares ? start(at, std::index_sequence_for<RowIn...>{}) : none.known, part};
+            Shared shared{r, kLoads | kSums, shares ? start(at) : none.known, part};
             for (;;) {
-                parallel_ranges(shares ? segments : rows, shares ? 1 : grain_for(row_bytes), [&](int64_t begin, int64_t end) {
-                    run(begin, end, length, shares ? &shared : nullptr);
-                });
+                parallel_ranges(shares ? segments : rows, shares ? 1 : grain_for(row_bytes),
+                                [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr); });
                 if (!shares || (shared.work & kMaps)) break;
                 Acc all = f.identity();
                 for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
@@ -293,8 +292,15 @@ Status map_rows(const Launch&, const RowAxes<Full, Single>& axes, const F& f, co
     using Job = RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>>;
     const Layout<Full> inner = merge_axes(axes.inner);
     const auto outer = collapse(axes.outer);
-    const Job job{f,         Walk<Full + Single, uint64_t>(outer), RowLines<Full>(inner), inner.numel(), x.pointer, columns.pointer,
-                  row_inputs.pointer, y.pointer, saved.pointer};
+    const Job job{f,
+                  Walk<Full + Single, uint64_t>(outer),
+                  RowLines<Full>(inner),
+                  inner.numel(),
+                  x.pointer,
+                  columns.pointer,
+                  row_inputs.pointer,
+                  y.pointer,
+                  saved.pointer};
     const int64_t bytes = (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(In))) +
                           (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(Out)));
     job.run_rows(outer.numel(), bytes * job.n);

@@ -16,6 +16,9 @@
 
 namespace bk {
 
+// Rows are read once, up to a length that few have.
+constexpr bool kRowsStayOnChip = true;
+
 constexpr int kMostRowThreads = 1024;
 constexpr int kRowThreads = 512;  // of a block that has rows to itself: two of them share a multiprocessor
 constexpr int kMostRowCluster = 8;

@@ -42,15 +42,12 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     Pack<const RowIn*...> row_inputs;
     Pack<Out*...> y;
     Pack<Saved*...> saved;
+
     BK_DEVICE At row(int64_t r) const { return outer(static_cast<uint64_t>(r)); }
 
-    template <class F, size_t... I>
-    BK_DEVICE typename F::Row start(const F& f, const At& at, std::index_sequence<I...>) const {
-        return f.start(widen(get<I>(row_inputs)[signed_offset(at.of[Full + I])])...);
-    }
     template <class F>
     BK_DEVICE typename F::Row start(const F& f, const At& at) const {
-        return start(f, at, std::index_sequence_for<RowIn...>{});
+        return start_row(f, row_inputs, at.of + Full, std::index_sequence_for<RowIn...>{});
     }
 
     // Offset of operand k at position j.

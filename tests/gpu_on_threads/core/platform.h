@@ -15,6 +15,7 @@
 #define BK_RESTRICT __restrict__
 
 #define __global__ inline
+#define __device__
 #define __shared__ static
 #define __launch_bounds__(...)
 #define __grid_constant__
