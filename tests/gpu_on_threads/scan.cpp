@@ -100,6 +100,7 @@ int main() {
                 check(p, false);
                 check(p, true);
             }
+    check({1, 140000, false, false, false, 0}, true);  // more pieces than a batch has
     if (failures == 0) printf("ok\n");
     return failures != 0;
 }

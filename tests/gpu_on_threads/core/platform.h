@@ -63,6 +63,11 @@ inline uint32_t __shfl_sync(unsigned, uint32_t word, int from, int width) {
     return exchange(word, lane / width * width + from % width);
 }
 
+// Blocks run one after another, so what one leaves the next finds.
+inline void __syncwarp() { pthread_barrier_wait(&warp_barrier[threadIdx.x / 32]); }
+inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline uint32_t atomicAdd(uint32_t* p, uint32_t value) { return __atomic_fetch_add(p, value, __ATOMIC_RELAXED); }
+
 template <class T>
 T __ldcs(const T* p) {
     return *p;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -36,6 +37,11 @@ Status launch_kernel(const Launch&, const Grid& grid, void (*kernel)(P...), A&&.
     for (std::thread& thread : threads) thread.join();
     for (unsigned int w = 0; w < grid.threads.x / 32; ++w) pthread_barrier_destroy(&warp_barrier[w]);
     pthread_barrier_destroy(&block_barrier);
+    return Status::kOk;
+}
+
+inline Status fill_bytes(const Launch&, void* destination, int value, size_t bytes) {
+    memset(destination, value, bytes);
     return Status::kOk;
 }
 
