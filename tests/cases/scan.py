@@ -80,6 +80,7 @@ def backward_reference(problem):
     with np.errstate(all="ignore"):
         if problem.function == "cumprod":
             value, size = product_tails(dy, x, *y)
+            left = 3 * left  # a product and a sum for each place, and the product that the term is
         elif problem.function == "log_cumsum_exp":
             value, size = np.zeros(x.shape), np.zeros(x.shape)
             for j in range(len(x)):
