@@ -381,7 +381,7 @@ def scan(accumulate):
         for shape, axis in (((3, 4), -1), ((4, 3, 2), 0), ((7,), 0), ((2, 5, 3), 1), ((2, 0), -1)):
             x = odd(rng, shape, -2, 2)
             for layout in ("dense", "columns"):
-                close(call(LAYOUTS[layout](x), axis), accumulate(x, axis), 10)
+                close(call(LAYOUTS[layout](x), axis=axis), accumulate(x, axis), 10)
                 backwards = np.flip(accumulate(np.flip(x, axis), axis), axis)
                 close(call(LAYOUTS[layout](x), axis=axis, reverse=True), backwards, 10)
 
