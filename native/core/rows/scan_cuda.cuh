@@ -31,26 +31,27 @@ struct ScanGrid {
     bool is_dense;          // vectors may be loaded and stored as such
 };
 
-// N terms from `place` on, of which those before `end` exist.
+// N terms from `place` on, of which `exist` do.
 template <int N, bool kIsAhead, class T>
-BK_DEVICE Vec<T, N> load_terms(const T* row, int64_t step, int64_t place, int64_t end, int64_t length, bool is_dense) {
+BK_DEVICE Vec<T, N> load_terms(const T* row, int64_t step, int64_t place, int exist, int64_t length, bool is_dense) {
     Vec<T, N> x{};
-    if (!kIsAhead && is_dense && place + N <= end) {
+    if (!kIsAhead && is_dense && exist == N) {
         const bool turned = step < 0;
         const Vec<T, N> found = load<N>(turned ? row - (place + N - 1) : row + place);
 #pragma unroll
         for (int i = 0; i < N; ++i) x.lane[i] = turned ? found.lane[N - 1 - i] : found.lane[i];
         return x;
     }
+    const T* const first = row + (place + kIsAhead) * step;
+    const int there = kIsAhead && exist > 0 && place + exist == length ? exist - 1 : exist;
 #pragma unroll
-    for (int i = 0; i < N; ++i)
-        if (place + i < end) x.lane[i] = term_at<kIsAhead>(row, step, place + i, length);
+    for (int i = 0; i < N; ++i) x.lane[i] = i < there ? first[i * step] : kIsAhead ? narrow<T>(compute_t<T>(1)) : T{};
     return x;
 }
 
 template <int N, class T>
-BK_DEVICE void store_terms(T* row, int64_t step, int64_t place, int64_t end, bool is_dense, const Vec<T, N>& y) {
-    if (is_dense && place + N <= end) {
+BK_DEVICE void store_terms(T* row, int64_t step, int64_t place, int exist, bool is_dense, const Vec<T, N>& y) {
+    if (is_dense && exist == N) {
         const bool turned = step < 0;
         Vec<T, N> given;
 #pragma unroll
@@ -58,9 +59,16 @@ BK_DEVICE void store_terms(T* row, int64_t step, int64_t place, int64_t end, boo
         store<N>(turned ? row - (place + N - 1) : row + place, given);
         return;
     }
+    T* const first = row + place * step;
 #pragma unroll
     for (int i = 0; i < N; ++i)
-        if (place + i < end) row[(place + i) * step] = y.lane[i];
+        if (i < exist) first[i * step] = y.lane[i];
+}
+
+// How many of the N places from `place` on are before `end`.
+template <int N>
+BK_DEVICE int existing(int64_t place, int64_t end) {
+    return end - place >= N ? N : end > place ? static_cast<int>(end - place) : 0;
 }
 
 // A thread takes U vectors of N terms a tile. In rows that lie across memory U is 1, and lanes have a row each.
@@ -96,22 +104,28 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
         Pack<Vec<In, N>...> x[U];
 #pragma unroll
         for (int u = 0; u < U; ++u)
-            if (u < grid.vectors)
+            if (u < grid.vectors) {
+                const int64_t place = first + u * grid.width * N;
+                const int exist = existing<N>(place, end);
                 x[u] = pack(load_terms<N, S::kAhead == static_cast<int>(I)>(get<I>(in.pointer) + offset[kOut + I],
-                                                                              grid.step[kOut + I], first + u * grid.width * N, end,
-                                                                              grid.length, grid.is_dense)...);
-        State run[U][N], before[U];
+                                                                              grid.step[kOut + I], place, exist, grid.length,
+                                                                              grid.is_dense)...);
+            }
+        State before[U];
         State sum = grid.deep == 1 ? carry : scan.identity();
 #pragma unroll
         for (int u = 0; u < U; ++u) {
             if (u >= grid.vectors) break;
+            const int64_t place = first + u * grid.width * N;
+            const int exist = existing<N>(place, end);
+            State own = scan.identity();
 #pragma unroll
-            for (int i = 0; i < N; ++i) {
-                const int64_t place = first + u * grid.width * N + i;
-                const State term = place < end ? scan.term(place, widen(get<I>(x[u]).lane[i])...) : scan.identity();
-                run[u][i] = i == 0 ? term : scan.join(run[u][i == 0 ? 0 : i - 1], term);
-            }
-            const State through = join_lanes(scan, run[u][N - 1], at, grid.width);
+            for (int i = 0; i < N; ++i)
+                if (i < exist) {
+                    const State term = scan.term(place + i, widen(get<I>(x[u]).lane[i])...);
+                    own = i == 0 ? term : scan.join(own, term);
+                }
+            const State through = join_lanes(scan, own, at, grid.width);
             const State below = lane_below(through, 1, grid.width);
             before[u] = at == 0 ? sum : scan.join(sum, below);
             sum = scan.join(sum, last_lane(through, grid.width));
@@ -136,22 +150,22 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
         for (int u = 0; u < U; ++u) {
             if (u >= grid.vectors) break;
             const int64_t place = first + u * grid.width * N;
-            const State start = grid.deep > 1 ? scan.join(base, before[u]) : before[u];
-            State last = start;
+            const int exist = existing<N>(place, end);
+            State last = grid.deep > 1 ? scan.join(base, before[u]) : before[u];
             Pack<Vec<Out, N>...> y;
 #pragma unroll
             for (int i = 0; i < N; ++i) {
-                const State through = scan.join(start, run[u][i]);
+                const State through = scan.join(last, scan.term(place + i, widen(get<I>(x[u]).lane[i])...));
                 put(y, i, scan.value(place + i, last, through, widen(get<I>(x[u]).lane[i])...));
                 last = through;
             }
-            (store_terms<N>(get<O>(out.pointer) + offset[O], grid.step[O], place, end, grid.is_dense, get<O>(y)), ...);
+            (store_terms<N>(get<O>(out.pointer) + offset[O], grid.step[O], place, exist, grid.is_dense, get<O>(y)), ...);
         }
     }
 }
 
 template <int N, int U, class S, class Out, class In>
-__global__ void __launch_bounds__(kScanThreads)
+__global__ void __launch_bounds__(kScanThreads, U > 1 ? 4 : 3)
     scan_kernel(S scan, Out out, In in, const __grid_constant__ ScanGrid<Out::count + In::count> grid,
                 ScanChain<typename S::State> chain) {
     scan_rows<N, U>(scan, out, in, grid, chain, typename Out::Indices{}, typename In::Indices{});
