@@ -63,6 +63,26 @@ class ScanBackwardArgs(Args):
     y: Viewable | None = None
 
 
+class ExclusiveScanDescriptor(ScanDescriptor):
+    """Of the terms before the place: of none 0, 1, -inf, inf and -inf."""
+
+
+class ScanIndicesDescriptor(ScanDescriptor):
+    """CUMMAX or CUMMIN, with the index of each extreme."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ExclusiveScanArgs(ScanArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ScanIndicesArgs(Args):
+    x: Viewable
+    y: Viewable
+    indices: Viewable
+
+
 class ScanPlan(Plan):
     __slots__ = ()
     op = "scan_{kind}_{T}"
@@ -73,6 +93,20 @@ class ScanPlan(Plan):
     def offset(self, strides: tuple[int, ...]) -> int:
         """The stride of the axis, which C takes beside the others."""
         return strides[self.descriptor.scan_axis]
+
+
+class ExclusiveScanPlan(ScanPlan):
+    __slots__ = ()
+    op = "scan_exclusive_{kind}_{T}"
+    descriptor_type = ExclusiveScanDescriptor
+    args_type = ExclusiveScanArgs
+
+
+class ScanIndicesPlan(ScanPlan):
+    __slots__ = ()
+    op = "scan_{kind}_indices_{T}"
+    descriptor_type = ScanIndicesDescriptor
+    args_type = ScanIndicesArgs
 
 
 class ScanBackwardPlan(ScanPlan):
