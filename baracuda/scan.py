@@ -1,7 +1,7 @@
 """Scans along one axis: each result is what the terms up to its place come to.
 
-CUMSUM, CUMPROD, CUMMAX, CUMMIN and LOG_CUMSUM_EXP; with `reverse` of the terms from the place on. Of extrema the first of
-equal ones counts in the gradient, and the first NaN stays. Operands have any strides; y may be x.
+CUMSUM, CUMPROD, CUMMAX, CUMMIN and LOG_CUMSUM_EXP; with `reverse` of the terms from the place on. Of equal extrema the
+first has the gradient and the index, and the first NaN stays. Operands have any strides; y may be x.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ScanKind
-from baracuda.operands import Args, Viewable, Views
+from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 

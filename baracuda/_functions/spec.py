@@ -47,7 +47,10 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "segment_sum": ("segment_sum", {"input": "x", "d_output": "dy", "d_input": "dx"}),
     "unsorted_segment_sum": ("unsorted_segment_sum", {"input": "x", "d_output": "dy", "d_input": "dx"}),
     **{
-        f"{form}{name}{indices}": (f"{form}{name.replace('log_cumsum_exp', 'logcumsumexp')}{indices}", {"scan_axis": "axis"})
+        f"{form}{name}{indices}": (
+            f"{form}{name.replace('log_cumsum_exp', 'logcumsumexp')}{indices}",
+            {"scan_axis": "axis"},
+        )
         for name in ("cumsum", "cumprod", "cummax", "cummin", "log_cumsum_exp")
         for form, indices in (("", ""), ("exclusive_", ""), ("", "_indices"))
     },

@@ -18,9 +18,8 @@ constexpr C kInfinity = std::numeric_limits<C>::infinity();
 
 // Sums are kept in f64, those of 16-bit floats on a GPU in f32, which adds them up in a tree. Integers wrap.
 template <class T>
-using sum_t = std::conditional_t<
-    std::is_integral_v<T>, std::conditional_t<(sizeof(T) > 4), uint64_t, uint32_t>,
-    std::conditional_t<math::kIsHalf<T> && !kDoubleIsCheap, float, double>>;
+using sum_t = std::conditional_t<std::is_integral_v<T>, std::conditional_t<(sizeof(T) > 4), uint64_t, uint32_t>,
+                                 std::conditional_t<math::kIsHalf<T> && !kDoubleIsCheap, float, double>>;
 
 // Products in f64: those of a part of the terms may be out of a smaller range where no result is.
 template <class T>
@@ -61,8 +60,8 @@ BK_HD bool replaces(C b, C a) {
 // The largest or, `mirrored`, the smallest.
 template <class T>
 struct Extreme {
-    using C = std::conditional_t<std::is_integral_v<T> && sizeof(T) < 4, std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>,
-                                 compute_t<T>>;
+    using C = std::conditional_t<std::is_integral_v<T> && sizeof(T) < 4,
+                                 std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>, compute_t<T>>;
     bool mirrored;
 
     BK_HD C order(compute_t<T> x) const {

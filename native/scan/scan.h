@@ -51,7 +51,8 @@ inline Status require_scan_axis(int32_t scan_axis, int32_t scan_extent, int32_t 
     if (scan_axis < 0 || scan_axis >= rank)
         return fail(Status::kInvalidProblem, "scan_axis is %d, must be in [0, rank), and rank is %d", scan_axis, rank);
     if (scan_extent != shape[scan_axis])
-        return fail(Status::kInvalidProblem, "scan_extent is %d, but shape[%d] is %d", scan_extent, scan_axis, shape[scan_axis]);
+        return fail(Status::kInvalidProblem, "scan_extent is %d, but shape[%d] is %d", scan_extent, scan_axis,
+                    shape[scan_axis]);
     return Status::kOk;
 }
 
@@ -176,7 +177,8 @@ struct ScanBackward {
     Work work() const { return all_or_none(numel); }
     Status check() const {
         BK_TRY(check_shape("numel", numel, rank, "shape", shape,
-                           {{"stride_dy", stride_dy}, {"stride_x", stride_x}, {"stride_y", stride_y}}, {{"stride_dx", stride_dx}}));
+                           {{"stride_dy", stride_dy}, {"stride_x", stride_x}, {"stride_y", stride_y}},
+                           {{"stride_dx", stride_dx}}));
         return require_scan_axis(scan_axis, scan_extent, rank, shape);
     }
     size_t workspace_size() const { return scan_workspace<T, decltype(F<T>::tail())>(axes()); }

@@ -8,7 +8,7 @@ from tools.oracle.numerics import round_to
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
 
-# --- references: scans over axis 0, forward ------------------------------------------------------------------------------
+# --- references: scans over axis 0, forward ---------------------------------------------------------------------------
 
 
 def running_extreme(x, sign):
@@ -33,7 +33,7 @@ def back(axis, reverse, array):
 
 
 def expected(problem, value, count, terms, of_exp):
-    """Back in the order of the array. Sums and products of f32 are kept in f64: in these units an error is so much less."""
+    """Back in the order of the array. Sums and products of f32 are kept in f64: in these units errors are less."""
     if problem.arrays["x"].dtype == "f32" and problem.function in ("cumsum", "cumprod", "cummax", "cummin"):
         terms = terms * 2.0**-29
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
@@ -139,7 +139,7 @@ def backward_reference(problem):
     return {"dx": expected(problem, value, left, size, of_exp)}
 
 
-# --- problems ------------------------------------------------------------------------------------------------------------
+# --- problems ---------------------------------------------------------------------------------------------------------
 
 
 def scalars_of(shape, axis, reverse):

@@ -90,7 +90,8 @@ void check(const Problem& p, bool has_workspace) {
 }  // namespace
 
 int main() {
-    const int64_t shapes[][2] = {{1, 1}, {5, 3}, {70, 8}, {3, 31}, {2, 200}, {2, 513}, {1, 1030}, {1, 9001}, {40, 70}, {40, 300}};
+    const int64_t shapes[][2] = {{1, 1},   {5, 3},    {70, 8},   {3, 31},  {2, 200},
+                                 {2, 513}, {1, 1030}, {1, 9001}, {40, 70}, {40, 300}};
     int kind = 0;
     for (const auto& shape : shapes)
         for (const bool is_across : {false, true})

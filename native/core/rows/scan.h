@@ -68,7 +68,8 @@ void move_by(Outputs<Out...>* out, Inputs<In...>* in, const int64_t* offsets) {
 
 namespace bk {
 
-// T are the elements. Bytes with which few long rows are scanned by many threads; 0 where that takes no more than the rows themselves.
+// T are the elements. Bytes with which few long rows are scanned by many threads; 0 where that takes no more than the rows
+// themselves.
 template <class T, class S, int Operands>
 size_t scan_workspace(const ScanAxes<Operands>& given) {
     ScanAxes<Operands> axes = given;

@@ -40,7 +40,8 @@ struct RowScan {
 
     int64_t chunk() const { return std::max(kScanChunk, ceil_div(axes.length, kMostScanChunks)); }
 
-    // The terms [first, last) of a row, joined. Their results are written where they are wanted; `before` is what precedes them.
+    // The terms [first, last) of a row, joined. Their results are written where they are wanted; `before` is what precedes
+    // them.
     template <size_t... O, size_t... I>
     BK_HD State scan_terms(const int64_t* offset, const State& before, int64_t first, int64_t last, bool is_wanted,
                            std::index_sequence<O...>, std::index_sequence<I...>) const {

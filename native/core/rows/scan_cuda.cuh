@@ -26,9 +26,9 @@ struct ScanGrid {
     int64_t step[Operands];
     uint32_t rows;
     int64_t length, part;  // part: terms of a row that a block scans
-    int width, deep;        // lanes and warps that share a row, powers of two; several warps only of whole ones
-    int vectors;            // of a thread in a tile
-    bool is_dense;          // vectors may be loaded and stored as such
+    int width, deep;       // lanes and warps that share a row, powers of two; several warps only of whole ones
+    int vectors;           // of a thread in a tile
+    bool is_dense;         // vectors may be loaded and stored as such
 };
 
 // N terms from `place` on, of which `exist` do.
@@ -107,9 +107,8 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
             if (u < grid.vectors) {
                 const int64_t place = first + u * grid.width * N;
                 const int exist = existing<N>(place, end);
-                x[u] = pack(load_terms<N, S::kAhead == static_cast<int>(I)>(get<I>(in.pointer) + offset[kOut + I],
-                                                                              grid.step[kOut + I], place, exist, grid.length,
-                                                                              grid.is_dense)...);
+                x[u] = pack(load_terms<N, S::kAhead == static_cast<int>(I)>(
+                    get<I>(in.pointer) + offset[kOut + I], grid.step[kOut + I], place, exist, grid.length, grid.is_dense)...);
             }
         State before[U];
         State sum = grid.deep == 1 ? carry : scan.identity();

@@ -106,14 +106,14 @@ def check_gradient(problem):
     return compare(problem, dx, expected, size)
 
 
-def made(name, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32", "bf16"), **given):
+def made(name, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32", "bf16"), row="scan_{F}_{T}"):
     scalars = {
         "scan_axis": axis, "scan_extent": shape[axis], "scan_stride_x": math.prod(shape[axis + 1 :]), "reverse": 0,
     }  # fmt: skip
     return Bench(
-        name=name, row="scan_{F}_{T}", function=function, dtypes=dtypes, scalars=scalars, check=check,
+        name=name, row=row, function=function, dtypes=dtypes, scalars=scalars, check=check,
         arrays={"x": Operand(shape, fill), "y": Operand(shape)}, bounds=(bound,), workspace=True,
-        torch=(torch_scan(function),), numpy=(numpy_scan(function),), **given,
+        torch=(torch_scan(function),), numpy=(numpy_scan(function),),
     )  # fmt: skip
 
 
@@ -146,10 +146,9 @@ def benches(backend):
         made("cummax with indices", "cummax", shape, 1, bound), row="scan_{F}_indices_{T}", check=check_indices,
         arrays={"x": Operand(shape, "sixteenths"), "y": Operand(shape), "indices": Operand(shape)},
     )  # fmt: skip
-    yield dataclasses.replace(made("exclusive cumsum", "cumsum", shape, 1, bound), row="scan_exclusive_{F}_{T}", torch=(),
-                              numpy=(), check=check_exclusive)  # fmt: skip
-    yield dataclasses.replace(made("cumsum of integers", "cumsum", shape, 1, bound), row="scan_{F}_{T} integers",
-                              dtypes=("i32",))  # fmt: skip
+    cumsum = made("exclusive cumsum", "cumsum", shape, 1, bound)
+    yield dataclasses.replace(cumsum, row="scan_exclusive_{F}_{T}", torch=(), numpy=(), check=check_exclusive)
+    yield made("cumsum of integers", "cumsum", shape, 1, bound, row="scan_{F}_{T} integers", dtypes=("i32",))
     yield Bench(
         name="cumsum_backward", row="scan_cumsum_backward_{T}", dtypes=("f32", "bf16"), check=check_sums_back,
         scalars={"scan_axis": 1, "scan_extent": shape[1], "reverse": 0}, bounds=(bound,), workspace=True,
