@@ -130,6 +130,7 @@ _OPS = {
     ),
     "scan": "Scan ScanBackward",
     "reduce": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace",
+    "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
     "softmax": (

@@ -1,7 +1,7 @@
 """Scans along one axis: each result is what the terms up to its place come to.
 
-CUMSUM, CUMPROD, CUMMAX, CUMMIN and LOG_CUMSUM_EXP; with `reverse` of the terms from the place on. Of extrema the first of
-equal ones counts in the gradient, and the first NaN stays. Operands have any strides; y may be x.
+CUMSUM, CUMPROD, CUMMAX, CUMMIN and LOG_CUMSUM_EXP; with `reverse` of the terms from the place on. Of equal extrema the
+first has the gradient and the index, and the first NaN stays. Operands have any strides; y may be x.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ScanKind
-from baracuda.operands import Args, Viewable, Views
+from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -63,6 +63,26 @@ class ScanBackwardArgs(Args):
     y: Viewable | None = None
 
 
+class ExclusiveScanDescriptor(ScanDescriptor):
+    """Of the terms before the place: of none 0, 1, -inf, inf and -inf."""
+
+
+class ScanIndicesDescriptor(ScanDescriptor):
+    """CUMMAX or CUMMIN, with the index of each extreme."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ExclusiveScanArgs(ScanArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ScanIndicesArgs(Args):
+    x: Viewable
+    y: Viewable
+    indices: Viewable
+
+
 class ScanPlan(Plan):
     __slots__ = ()
     op = "scan_{kind}_{T}"
@@ -73,6 +93,20 @@ class ScanPlan(Plan):
     def offset(self, strides: tuple[int, ...]) -> int:
         """The stride of the axis, which C takes beside the others."""
         return strides[self.descriptor.scan_axis]
+
+
+class ExclusiveScanPlan(ScanPlan):
+    __slots__ = ()
+    op = "scan_exclusive_{kind}_{T}"
+    descriptor_type = ExclusiveScanDescriptor
+    args_type = ExclusiveScanArgs
+
+
+class ScanIndicesPlan(ScanPlan):
+    __slots__ = ()
+    op = "scan_{kind}_indices_{T}"
+    descriptor_type = ScanIndicesDescriptor
+    args_type = ScanIndicesArgs
 
 
 class ScanBackwardPlan(ScanPlan):

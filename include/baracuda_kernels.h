@@ -8834,7 +8834,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_bool_workspace_size(in
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
  *   out   y: T [shape]
- *   workspace chunks of long rows; with NULL few long rows are scanned by few threads
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -8899,6 +8899,191 @@ BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f64_can_implement(int6
 BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
 
 /*
+ * scan_{F}_{T}  (T: i32 i64)
+ * y[k] = {F}: over j <= k along scan_axis or, if reverse is not 0, over j >= k. scan_extent is shape[scan_axis],
+ * scan_stride_x is stride_x[scan_axis]. y may be x, of equal strides.
+ *   cumsum   sum of x[j], modulo 2^width
+ *   cumprod  product of x[j], modulo 2^width
+ *   cummax   largest x[j]
+ *   cummin   smallest x[j]
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+
+/*
+ * scan_exclusive_{F}_{T}  (T: f32 f16 bf16 f64)
+ * y[k] = {F}: over j < k along scan_axis or, if reverse is not 0, over j > k; of no terms 0, 1, -inf, inf and
+ * -inf. scan_extent is shape[scan_axis], scan_stride_x is stride_x[scan_axis]. y may be x, of equal strides.
+ *   cumsum          sum of x[j]
+ *   cumprod         product of x[j]
+ *   cummax          largest x[j]
+ *   cummin          smallest x[j]
+ *   log_cumsum_exp  ln of the sum of exp(x[j])
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+
+/*
+ * scan_{F}_indices_{T}  (T: f32 f16 bf16 f64)
+ * y[k] = {F} x[j] over j <= k along scan_axis or, if reverse is not 0, over j >= k, and indices[k] = its j: the
+ * first that the scan meets of equal ones, and the first NaN. y may be x, of equal strides.
+ *   cummax  largest
+ *   cummin  smallest
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_indices: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   out   indices: i64 [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
+/*
+ * scan_cumsum_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[j] = sum of dy[i] over the results i that x[j] went into: i >= j, or i <= j if reverse, that of the forward
+ * op, is not 0. dx may be dy, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   out   dx: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
+/*
  * scan_{F}_backward_{T}  (T: f32 f16 bf16 f64)
  * {F}, over the results i that x[j] went into: i >= j, or i <= j if reverse, that of the forward op, is not 0. y
  * is the forward op's result. dx may be dy or x, of equal strides.
@@ -8913,7 +9098,7 @@ BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_f64_workspace_size(int6
  *   in    x: T [shape]
  *   in    y: T [shape]
  *   out   dx: T [shape]
- *   workspace chunks of long rows; with NULL few long rows are scanned by few threads
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -8954,7 +9139,7 @@ BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_f64_workspace_
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   out   dx: T [shape]
- *   workspace chunks of long rows; with NULL few long rows are scanned by few threads
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);

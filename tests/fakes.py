@@ -107,6 +107,7 @@ EXAMPLES = {
     "LayerNormBackward": (SHAPE, 2, True, True), "BatchNorm": (SHAPE, 1, 1e-5, True), "BatchNormBackward": (SHAPE, 1, True),
     "GroupNorm": (SHAPE, 1, 2, 1e-5, True), "GroupNormBackward": (SHAPE, 1, 2, True),
     "InstanceNorm": (SHAPE, 1, 1e-5, True), "InstanceNormBackward": (SHAPE, 1, True),
+    "ExclusiveScan": (bk.ScanKind.CUMSUM, SHAPE, 1), "ScanIndices": (bk.ScanKind.CUMMAX, SHAPE, 1),
     "Scan": (bk.ScanKind.CUMSUM, SHAPE, 1), "ScanBackward": (bk.ScanKind.CUMPROD, SHAPE, 1),
     "GumbelSoftmax": (SHAPE, 1, 0.5), "Softmax": (bk.SoftmaxKind.SOFTMAX, SHAPE, 1), "Sparsemax": (SHAPE, 1),
     "SegmentSum": (6, 5, 4), "Ternary": (bk.TernaryKind.CLAMP, SHAPE), "Unary": (bk.UnaryKind.GELU, SHAPE),

@@ -381,11 +381,37 @@ def scan(accumulate):
         for shape, axis in (((3, 4), -1), ((4, 3, 2), 0), ((7,), 0), ((2, 5, 3), 1), ((2, 0), -1)):
             x = odd(rng, shape, -2, 2)
             for layout in ("dense", "columns"):
-                close(call(LAYOUTS[layout](x), axis), accumulate(x, axis), 10)
+                close(call(LAYOUTS[layout](x), axis=axis), accumulate(x, axis), 10)
                 backwards = np.flip(accumulate(np.flip(x, axis), axis), axis)
                 close(call(LAYOUTS[layout](x), axis=axis, reverse=True), backwards, 10)
 
     return check
+
+
+def exclusive_scan(accumulate, start):
+    def check(rng, call):
+        x = odd(rng, (4, 5), -2, 2)
+        before = np.concatenate([np.full((4, 1), start), accumulate(x, 1)[:, :-1]], 1)
+        close(call(LAYOUTS["columns"](x)), before, 10)
+
+    return check
+
+
+def scan_indices(order):
+    def check(rng, call):
+        x = rng.integers(-3, 4, (6, 9)).astype(np.float32)
+        values, indices = call(LAYOUTS["columns"](x))
+        best = order * np.maximum.accumulate(order * x, 1)
+        np.testing.assert_array_equal(values, best)
+        np.testing.assert_array_equal(indices, [[list(row).index(b) for b in line] for row, line in zip(x, best)])
+
+    return check
+
+
+def cumsum_backward(rng, call):
+    dy = odd(rng, (3, 5), -2, 2)
+    close(call(LAYOUTS["columns"](dy)), np.flip(np.cumsum(np.flip(dy, 1), 1), 1), 10)
+    close(call(dy, axis=0, reverse=True), np.cumsum(dy, 0), 10)
 
 
 def scan_backward(name):
@@ -417,6 +443,11 @@ OTHERS = {
     "unsorted_segment_sum_backward": segment_sum_backward, "tile": tile, "tile_backward": tile_backward,
     "affine_grid": affine_grid,
     **{name: scan(function.accumulate) for name, function in SCANS.items()},
+    **{
+        f"exclusive_{name}": exclusive_scan(function.accumulate, start)
+        for (name, function), start in zip(SCANS.items(), (0, 1, -np.inf, np.inf, -np.inf))
+    },
+    "cummax_indices": scan_indices(1), "cummin_indices": scan_indices(-1), "cumsum_backward": cumsum_backward,
     **{f"{name}_backward": scan_backward(name) for name in SCANS if name != "cumsum"},
     **{name: gated_forward(name) for name in GATED},
     **{f"{name}_backward": gated_backward(name) for name in GATED},

@@ -59,6 +59,15 @@ def test_contiguous(library, op):
             check_refused(library, op, problem, "numel ")
 
 
+def stretched(op, operand, entry, extent):
+    """A problem in which an operand has another stride along axis 1, also where a scalar repeats it."""
+    problem = plain(op)
+    problem.host[f"stride_{operand}"] = (1, entry, 35 * extent)
+    if operand == "x" and "scan_stride_x" in problem.scalars:
+        problem.scalars["scan_stride_x"] = entry
+    return problem
+
+
 @pytest.mark.parametrize("op", STRIDED)
 def test_strided(library, op):
     """Each operand alone is as long, and one stride longer."""
@@ -70,13 +79,11 @@ def test_strided(library, op):
         extent = plain(op).arrays[p.name].shape[axis - 3]
         most = MOST // size // extent
         for entry in (most - 40, -(most - 40)):
-            problem = plain(op)
-            problem.host[stride] = (1, entry, 35 * extent)
+            problem = stretched(op, p.name, entry, extent)
             if row.check_params == row.params:
                 check_taken(library, op, problem)
         for entry in (most + 1, -most - 1, 2**60, 2**63 - 1, -(2**63)):
-            problem = plain(op)
-            problem.host[stride] = (1, entry, 35 * extent)
+            problem = stretched(op, p.name, entry, extent)
             if row.check_params == row.params:
                 check_refused(library, op, problem, f"{stride}[1] is {entry}")
             else:

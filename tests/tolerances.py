@@ -188,8 +188,8 @@ def reduction(e, f):
 
 @bound
 def scan(e, f):
-    """A running sum or product of `count` terms, and exponentials of `divided` in all: of 16 bits with an error of 2^-17
-    each, which the rounding hides, else of a few units."""
+    """A running sum or product of `count` terms, and exponentials of `divided` in all: of 16 bits with errors of 2^-17,
+    which the rounding hides, else of a few units."""
     exponentials = 8 * f.u if f.s == f.u else 2.0**-16
     return summation(e.count) * f.u * e.terms + exponentials * e.divided
 

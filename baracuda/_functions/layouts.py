@@ -101,11 +101,12 @@ def _gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
 
 
 def _scan(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    shape, reverse = shapes["x"], numbers["reverse"]
+    (first, shape), *_ = shapes.items()
+    reverse = numbers["reverse"]
     axis = axis_of("axis", numbers["axis"], shape)
     for name, have in shapes.items():
         if have != shape:
-            raise InvalidProblemError(f"{name} has shape {have}, expected that of x, {shape}")
+            raise InvalidProblemError(f"{name} has shape {have}, expected that of {first}, {shape}")
     if not isinstance(reverse, (bool, np.bool_)):
         raise InvalidProblemError(f"reverse is {reverse!r}, must be a bool")
     values = _whole(shape) | {"scan_axis": axis, "scan_extent": shape[axis], "reverse": int(reverse)}

@@ -46,8 +46,14 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "alibi": ("alibi", {"da": "dscores", "dslope": "dslopes"}),
     "segment_sum": ("segment_sum", {"input": "x", "d_output": "dy", "d_input": "dx"}),
     "unsorted_segment_sum": ("unsorted_segment_sum", {"input": "x", "d_output": "dy", "d_input": "dx"}),
-    **{name: (name, {"scan_axis": "axis"}) for name in ("cumsum", "cumprod", "cummax", "cummin")},
-    "log_cumsum_exp": ("logcumsumexp", {"scan_axis": "axis"}),
+    **{
+        f"{form}{name}{indices}": (
+            f"{form}{name.replace('log_cumsum_exp', 'logcumsumexp')}{indices}",
+            {"scan_axis": "axis"},
+        )
+        for name in ("cumsum", "cumprod", "cummax", "cummin", "log_cumsum_exp")
+        for form, indices in (("", ""), ("exclusive_", ""), ("", "_indices"))
+    },
     **{name: (name, {"split_dim": "axis"}) for name in ("glu", "reglu", "swiglu", "geglu")},
 }
 ORDER = {"embedding_bag": ("indices", "weight", "offsets")}

@@ -1,4 +1,5 @@
-// What the scans keep of the terms so far: sums, products, extrema, and the logarithm of a sum of exponentials.
+// What the scans keep of the terms so far: sums, products, extrema, and the logarithm of a sum of exponentials. Of an
+// `exclusive` one the result at a place is that of the terms before it.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include "core/math/math.h"
 #include "core/target.h"
 #include "core/types/dtype.h"
+#include "core/types/pack.h"
 
 namespace bk {
 
@@ -16,9 +18,8 @@ constexpr C kInfinity = std::numeric_limits<C>::infinity();
 
 // Sums are kept in f64, those of 16-bit floats on a GPU in f32, which adds them up in a tree. Integers wrap.
 template <class T>
-using sum_t = std::conditional_t<
-    std::is_integral_v<T>, std::conditional_t<(sizeof(T) > 4), uint64_t, uint32_t>,
-    std::conditional_t<math::kIsHalf<T> && !kDoubleIsCheap, float, double>>;
+using sum_t = std::conditional_t<std::is_integral_v<T>, std::conditional_t<(sizeof(T) > 4), uint64_t, uint32_t>,
+                                 std::conditional_t<math::kIsHalf<T> && !kDoubleIsCheap, float, double>>;
 
 // Products in f64: those of a part of the terms may be out of a smaller range where no result is.
 template <class T>
@@ -29,10 +30,13 @@ struct RunningSum {
     static constexpr int kAhead = -1;
     using State = sum_t<T>;
     using C = compute_t<T>;
+    bool exclusive;
     BK_HD State identity() const { return std::is_integral_v<T> ? State(0) : State(-0.0); }
     BK_HD State term(int64_t, C x) const { return static_cast<State>(x); }
     BK_HD State join(State earlier, State later) const { return earlier + later; }
-    BK_HD C value(int64_t, State, State through, C) const { return static_cast<C>(through); }
+    BK_HD C value(int64_t, State before, State through, C) const {
+        return static_cast<C>(exclusive ? before + State(0) : through);  // 0 where nothing is before
+    }
 };
 
 template <class T>
@@ -40,10 +44,11 @@ struct RunningProduct {
     static constexpr int kAhead = -1;
     using State = product_t<T>;
     using C = compute_t<T>;
+    bool exclusive;
     BK_HD State identity() const { return State(1); }
     BK_HD State term(int64_t, C x) const { return static_cast<State>(x); }
     BK_HD State join(State earlier, State later) const { return earlier * later; }
-    BK_HD C value(int64_t, State, State through, C) const { return static_cast<C>(through); }
+    BK_HD C value(int64_t, State before, State through, C) const { return static_cast<C>(exclusive ? before : through); }
 };
 
 // Whether b takes the place of a as the extreme: the first of equals stays, and the first NaN.
@@ -55,8 +60,8 @@ BK_HD bool replaces(C b, C a) {
 // The largest or, `mirrored`, the smallest.
 template <class T>
 struct Extreme {
-    using C = std::conditional_t<std::is_integral_v<T> && sizeof(T) < 4, std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>,
-                                 compute_t<T>>;
+    using C = std::conditional_t<std::is_integral_v<T> && sizeof(T) < 4,
+                                 std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>, compute_t<T>>;
     bool mirrored;
 
     BK_HD C order(compute_t<T> x) const {
@@ -82,10 +87,11 @@ struct RunningExtreme {
     using C = compute_t<T>;
     using State = typename Extreme<T>::C;
     Extreme<T> extreme;
+    bool exclusive;
     BK_HD State identity() const { return extreme.least(); }
     BK_HD State term(int64_t, C x) const { return extreme.order(x); }
     BK_HD State join(State earlier, State later) const { return replaces(later, earlier) ? later : earlier; }
-    BK_HD C value(int64_t, State, State through, C) const { return extreme.original(through); }
+    BK_HD C value(int64_t, State before, State through, C) const { return extreme.original(exclusive ? before : through); }
 };
 
 // The extreme and its place, -1 where there is none.
@@ -106,6 +112,18 @@ struct RunningChampion {
     BK_HD State join(const State& earlier, const State& later) const {
         const bool changes = later.place >= 0 && (earlier.place < 0 || replaces(later.value, earlier.value));
         return changes ? later : earlier;
+    }
+};
+
+// The extreme, and its index along an axis that is walked from `first` on.
+template <class T>
+struct RunningWinner : RunningChampion<T> {
+    using C = compute_t<T>;
+    using State = Champion<T>;
+    int64_t first;
+    int step;
+    BK_HD Pack<C, int64_t> value(int64_t, const State&, const State& through, C) const {
+        return pack(this->extreme.original(through.value), first + step * int64_t{through.place});
     }
 };
 
@@ -139,6 +157,7 @@ struct RunningLogSumExp {
         sum_t<T> rest;
         C top;
     };
+    bool exclusive;
     BK_HD State identity() const { return {0, -kInfinity<C>}; }
     BK_HD State term(int64_t, C x) const { return {0, x}; }
     BK_HD State join(const State& earlier, const State& later) const {
@@ -146,8 +165,9 @@ struct RunningLogSumExp {
         const State high = rises ? later : earlier, low = rises ? earlier : later;
         return {high.rest + (1 + low.rest) * decay<T>(descent(low.top, high.top)), high.top};
     }
-    BK_HD C value(int64_t, const State&, const State& through, C) const {
-        return through.top + math::log1p<T>(static_cast<C>(through.rest));
+    BK_HD C value(int64_t, const State& before, const State& through, C) const {
+        const State& found = exclusive ? before : through;
+        return found.top + math::log1p<T>(static_cast<C>(found.rest));
     }
 };
 

@@ -14,33 +14,33 @@ namespace bk {
 
 namespace op {
 
-// What the ops are made of: `running` of the op itself, `tail` of its gradient.
+// What the ops are made of: `running` of the op itself, `champion` of what knows where an extreme is, `tail` of the gradient.
 template <class T>
 struct Cumsum {
-    static RunningSum<T> running() { return {}; }
+    static RunningSum<T> running(bool exclusive = false) { return {exclusive}; }
 };
 
 template <class T>
 struct Cumprod {
-    static RunningProduct<T> running() { return {}; }
+    static RunningProduct<T> running(bool exclusive = false) { return {exclusive}; }
     static ProductTail<T> tail() { return {}; }
 };
 
 template <class T>
 struct Cummax {
-    static RunningExtreme<T> running() { return {{false}}; }
-    static IsRecord<T> record() { return {{{false}}}; }
+    static RunningExtreme<T> running(bool exclusive = false) { return {{false}, exclusive}; }
+    static RunningChampion<T> champion() { return {{false}}; }
 };
 
 template <class T>
 struct Cummin {
-    static RunningExtreme<T> running() { return {{true}}; }
-    static IsRecord<T> record() { return {{{true}}}; }
+    static RunningExtreme<T> running(bool exclusive = false) { return {{true}, exclusive}; }
+    static RunningChampion<T> champion() { return {{true}}; }
 };
 
 template <class T>
 struct LogCumsumExp {
-    static RunningLogSumExp<T> running() { return {}; }
+    static RunningLogSumExp<T> running(bool exclusive = false) { return {exclusive}; }
     static LogSumExpTail<T> tail() { return {}; }
 };
 
@@ -51,7 +51,8 @@ inline Status require_scan_axis(int32_t scan_axis, int32_t scan_extent, int32_t 
     if (scan_axis < 0 || scan_axis >= rank)
         return fail(Status::kInvalidProblem, "scan_axis is %d, must be in [0, rank), and rank is %d", scan_axis, rank);
     if (scan_extent != shape[scan_axis])
-        return fail(Status::kInvalidProblem, "scan_extent is %d, but shape[%d] is %d", scan_extent, scan_axis, shape[scan_axis]);
+        return fail(Status::kInvalidProblem, "scan_extent is %d, but shape[%d] is %d", scan_extent, scan_axis,
+                    shape[scan_axis]);
     return Status::kOk;
 }
 
@@ -73,7 +74,7 @@ BK_COLD ScanAxes<Operands> scan_axes(int32_t rank, const int32_t* shape, int32_t
     return axes;
 }
 
-template <template <class> class F, class T>
+template <template <class> class F, class T, bool kExclusive = false>
 struct Scan {
     int64_t numel;
     int32_t rank;
@@ -96,11 +97,67 @@ struct Scan {
     }
     size_t workspace_size() const { return scan_workspace<T, decltype(F<T>::running())>(axes()); }
     Status run(const T* x, T* y, const Launch& launch) const {
-        return scan(launch, axes(), F<T>::running(), outputs(y), inputs(x), reverse != 0);
+        return scan(launch, axes(), F<T>::running(kExclusive), outputs(y), inputs(x), reverse != 0);
     }
 
 private:
     ScanAxes<2> axes() const { return scan_axes<2>(rank, shape, scan_axis, {stride_y, stride_x}); }
+};
+
+// An extreme and its index.
+template <template <class> class F, class T>
+struct ScanIndices {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_x;
+    const int64_t* stride_y;
+    const int64_t* stride_indices;
+    int32_t scan_axis;
+    int32_t scan_extent;
+    int32_t reverse;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const {
+        BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}},
+                           {{"stride_y", stride_y}, {"stride_indices", stride_indices}}));
+        return require_scan_axis(scan_axis, scan_extent, rank, shape);
+    }
+    size_t workspace_size() const { return scan_workspace<T, RunningWinner<T>>(axes()); }
+    Status run(const T* x, T* y, int64_t* indices, const Launch& launch) const {
+        const bool turned = reverse != 0;
+        const RunningWinner<T> winner{F<T>::champion(), turned ? scan_extent - 1 : 0, turned ? -1 : 1};
+        return scan(launch, axes(), winner, outputs(y, indices), inputs(x), turned);
+    }
+
+private:
+    ScanAxes<3> axes() const { return scan_axes<3>(rank, shape, scan_axis, {stride_y, stride_indices, stride_x}); }
+};
+
+// The gradient of a sum is a sum from the other end.
+template <class T>
+struct CumsumBackward {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_dx;
+    int32_t scan_axis;
+    int32_t scan_extent;
+    int32_t reverse;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const {
+        BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_dy", stride_dy}}, {{"stride_dx", stride_dx}}));
+        return require_scan_axis(scan_axis, scan_extent, rank, shape);
+    }
+    size_t workspace_size() const { return scan_workspace<T, RunningSum<T>>(axes()); }
+    Status run(const T* dy, T* dx, const Launch& launch) const {
+        return scan(launch, axes(), op::Cumsum<T>::running(), outputs(dx), inputs(dy), reverse == 0);
+    }
+
+private:
+    ScanAxes<2> axes() const { return scan_axes<2>(rank, shape, scan_axis, {stride_dx, stride_dy}); }
 };
 
 // `reverse` is the op's: its gradient is a scan from the other end.
@@ -120,7 +177,8 @@ struct ScanBackward {
     Work work() const { return all_or_none(numel); }
     Status check() const {
         BK_TRY(check_shape("numel", numel, rank, "shape", shape,
-                           {{"stride_dy", stride_dy}, {"stride_x", stride_x}, {"stride_y", stride_y}}, {{"stride_dx", stride_dx}}));
+                           {{"stride_dy", stride_dy}, {"stride_x", stride_x}, {"stride_y", stride_y}},
+                           {{"stride_dx", stride_dx}}));
         return require_scan_axis(scan_axis, scan_extent, rank, shape);
     }
     size_t workspace_size() const { return scan_workspace<T, decltype(F<T>::tail())>(axes()); }
@@ -152,10 +210,10 @@ struct ExtremeScanBackward {
         return require_scan_axis(scan_axis, scan_extent, rank, shape);
     }
     size_t workspace_size() const {
-        return std::max(scan_workspace<T, decltype(F<T>::record())>(records()), scan_workspace<T, RecordTail<T>>(tails()));
+        return std::max(scan_workspace<T, IsRecord<T>>(records()), scan_workspace<T, RecordTail<T>>(tails()));
     }
     Status run(const T* dy, const T* x, T* dx, const Launch& launch) const {
-        BK_TRY(scan(launch, records(), F<T>::record(), outputs(dx), inputs(x), reverse != 0));
+        BK_TRY(scan(launch, records(), IsRecord<T>{F<T>::champion()}, outputs(dx), inputs(x), reverse != 0));
         return scan(launch, tails(), RecordTail<T>{}, outputs(dx), inputs(dy, static_cast<const T*>(dx)), reverse == 0);
     }
 

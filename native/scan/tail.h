@@ -35,7 +35,7 @@ struct RecordTail {
     static constexpr int kAhead = -1;
     using C = compute_t<T>;
     struct State {
-        sum_t<T> tail;  // since the last record
+        sum_t<T> tail;                                                        // since the last record
         std::conditional_t<sizeof(sum_t<T>) == 8, int64_t, int32_t> is_open;  // there was none
     };
     BK_HD State identity() const { return {sum_t<T>(-0.0), 1}; }

@@ -8,7 +8,7 @@ from tools.oracle.numerics import round_to
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
 
-# --- references: scans over axis 0, forward ------------------------------------------------------------------------------
+# --- references: scans over axis 0, forward ---------------------------------------------------------------------------
 
 
 def running_extreme(x, sign):
@@ -33,12 +33,54 @@ def back(axis, reverse, array):
 
 
 def expected(problem, value, count, terms, of_exp):
-    """Back in the order of the array. Sums and products of f32 are kept in f64: in these units an error is so much less."""
+    """Back in the order of the array. Sums and products of f32 are kept in f64: in these units errors are less."""
     if problem.arrays["x"].dtype == "f32" and problem.function in ("cumsum", "cumprod", "cummax", "cummin"):
         terms = terms * 2.0**-29
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
     arrays = [back(axis, reverse, np.asarray(a, np.float64)) for a in (value, count, terms, of_exp)]
     return Expected(*arrays)
+
+
+def of_integers(problem):
+    """Modulo 2^width."""
+    axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
+    x = np.moveaxis(problem.arrays["x"].values.astype(np.int64), axis, 0)
+    ufunc = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}[problem.function]
+    with np.errstate(over="ignore"):
+        value = ufunc.accumulate(x[::-1] if reverse else x, 0)
+    width = np.int32 if problem.arrays["x"].dtype == "i32" else np.int64
+    return {"y": Expected(back(axis, reverse, value.astype(width).astype(np.int64)))}
+
+
+def exclusive_reference(problem):
+    """What was there a place before."""
+    axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
+    whole = forward_reference(problem)["y"]
+    start = {"cumsum": 0.0, "cumprod": 1.0, "cummin": np.inf}.get(problem.function, -np.inf)
+
+    def shifted(array, first):
+        moved = np.moveaxis(array, axis, 0)
+        ends = np.full_like(moved[:1], first)
+        moved = np.concatenate([moved[1:], ends] if reverse else [ends, moved[:-1]])
+        return np.moveaxis(moved, 0, axis)
+
+    fields = (whole.value, whole.count, whole.terms, whole.divided)
+    return {"y": Expected(*[shifted(a, start if k == 0 else 0) for k, a in enumerate(fields)])}
+
+
+def indices_reference(problem):
+    axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
+    (x,) = along(axis, reverse, problem.arrays["x"].values)
+    value, place = running_extreme(x, 1 if problem.function == "cummax" else -1)
+    place = len(x) - 1 - place if reverse else place
+    return {"y": Expected(back(axis, reverse, value)), "indices": Expected(back(axis, reverse, place))}
+
+
+def cumsum_backward_reference(problem):
+    """The sum of dy from the other end."""
+    scalars = problem.scalars | {"reverse": 1 - problem.scalars["reverse"]}
+    sums = Problem(scalars, {"x": problem.arrays["dy"]}, function="cumsum")
+    return {"dx": forward_reference(sums)["y"]}
 
 
 def forward_reference(problem):
@@ -80,6 +122,7 @@ def backward_reference(problem):
     with np.errstate(all="ignore"):
         if problem.function == "cumprod":
             value, size = product_tails(dy, x, *y)
+            left = 3 * left  # a product and a sum for each place, and the product that the term is
         elif problem.function == "log_cumsum_exp":
             value, size = np.zeros(x.shape), np.zeros(x.shape)
             for j in range(len(x)):
@@ -96,7 +139,7 @@ def backward_reference(problem):
     return {"dx": expected(problem, value, left, size, of_exp)}
 
 
-# --- problems ------------------------------------------------------------------------------------------------------------
+# --- problems ---------------------------------------------------------------------------------------------------------
 
 
 def scalars_of(shape, axis, reverse):
@@ -133,6 +176,30 @@ def forward(draw, shape, axis, reverse=False, kind="normal", x=None, y=None):
     arrays = {"x": terms(draw, shape, kind, x), "y": draw.output(shape, y)}
     scalars = scalars_of(shape, axis, reverse) | {"scan_stride_x": x[axis]}
     return Problem(scalars, arrays, {"shape": tuple(shape), "stride_x": x, "stride_y": y}, function=draw.function)
+
+
+def integers(draw, shape, axis, reverse=False, kind="normal", x=None, y=None):
+    x, y = strides_for(shape, **x or {}), strides_for(shape, **y or {})
+    kind = "special" if kind == "special" else "small" if kind in ("ties", "zeros") else "normal"
+    arrays = {"x": draw.integers(shape, kind, x), "y": draw.output(shape, y)}
+    scalars = scalars_of(shape, axis, reverse) | {"scan_stride_x": x[axis]}
+    return Problem(scalars, arrays, {"shape": tuple(shape), "stride_x": x, "stride_y": y}, function=draw.function)
+
+
+def with_indices(draw, shape, axis, reverse=False, kind="normal", x=None, y=None):
+    x, y = strides_for(shape, **x or {}), strides_for(shape, **y or {})
+    arrays = {"x": terms(draw, shape, kind, x), "y": draw.output(shape, y), "indices": draw.output(shape, y, "i64")}
+    host = {"shape": tuple(shape), "stride_x": x, "stride_y": y, "stride_indices": y}
+    return Problem(scalars_of(shape, axis, reverse), arrays, host, function=draw.function)
+
+
+def cumsum_backward(draw, shape, axis, reverse=False, kind="normal", x=None, dx=None):
+    """The layout of x is that of dy."""
+    dy, dx = strides_for(shape, **x or {}), strides_for(shape, **dx or {})
+    kind = kind if kind in ("special", "positive") else "normal"
+    arrays = {"dy": draw.floats(shape, kind, dy), "dx": draw.output(shape, dx)}
+    host = {"shape": tuple(shape), "stride_dy": dy, "stride_dx": dx}
+    return Problem(scalars_of(shape, axis, reverse), arrays, host)
 
 
 def backward(draw, shape, axis, reverse=False, kind="normal", dy=None, x=None, y=None, dx=None):
@@ -198,7 +265,7 @@ UNSAFE = ("special", "infinite", "infinite_columns")  # infinities and NaN, whic
 
 def problems(make, shapes):
     def renamed(options):  # what is y of the op itself is dx of its gradient
-        if make is forward:
+        if make not in (backward, cumsum_backward):
             return options
         return {"dx" if name == "y" else name: value for name, value in options.items()}
 
@@ -241,6 +308,8 @@ IDLE = (
     Idle("no_rows", {"numel": 0}, {"shape": (0, 7, 9)}),
     Idle("no_terms", {"numel": 0, "scan_extent": 0}, {"shape": (5, 0, 9)}),
 )
+FEW = ("plain", "back_last", "long", "large", "columns", "flipped_out", "gaps", "special", "ties", "infinite", "zeros")
+FEW = {name: shape for name, shape in (SHAPES | ROWS).items() if name in FEW}
 SAVED = {name: shape for name, shape in SHAPES.items() if name not in UNSAFE}
 SAVED |= {"long": ((2, 4500), 1, {}), "large": ((11, 503), 1, {}), "tall": ((600, 33), 0, {})}
 
@@ -254,6 +323,27 @@ CASES = (
             Bad("other_stride", 2, r"scan_stride_x is 3, but stride_x\[1\] is 9", {"scan_stride_x": 3}, can=2),
         ),
         idle=IDLE,
+    ),
+    *(
+        Case(
+            row=row, problems=problems(make, FEW), reference=reference, tolerance={"y": tolerance}, plain="plain",
+            large="large", brief=("plain", "back_last", "long", "special", "ties"),
+            bad=(*bad_calls(("stride_x", "stride_y"), ("x", "y")), SHORT), idle=IDLE,
+        )
+        for row, make, reference, tolerance in (
+            ("scan_{F}_{T} integers", integers, of_integers, "exact"),
+            ("scan_exclusive_{F}_{T}", forward, exclusive_reference, "scan"),
+        )
+    ),
+    Case(
+        row="scan_{F}_indices_{T}", problems=problems(with_indices, SHAPES | ROWS), reference=indices_reference,
+        tolerance={"y": "exact", "indices": "exact"}, plain="plain", large="large",
+        bad=(*bad_calls(("stride_x", "stride_y", "stride_indices"), ("x", "y", "indices")), SHORT), idle=IDLE,
+    ),
+    Case(
+        row="scan_cumsum_backward_{T}", problems=problems(cumsum_backward, FEW), reference=cumsum_backward_reference,
+        tolerance={"dx": "scan"}, plain="plain", large="large",
+        bad=(*bad_calls(("stride_dy", "stride_dx"), ("dy", "dx")), SHORT), idle=IDLE,
     ),
     Case(
         row="scan_{F}_backward_{T} saved",

@@ -90,7 +90,8 @@ void check(const Problem& p, bool has_workspace) {
 }  // namespace
 
 int main() {
-    const int64_t shapes[][2] = {{1, 1}, {5, 3}, {70, 8}, {3, 31}, {2, 200}, {2, 513}, {1, 1030}, {1, 9001}, {40, 70}, {40, 300}};
+    const int64_t shapes[][2] = {{1, 1},   {5, 3},    {70, 8},   {3, 31},  {2, 200},
+                                 {2, 513}, {1, 1030}, {1, 9001}, {40, 70}, {40, 300}};
     int kind = 0;
     for (const auto& shape : shapes)
         for (const bool is_across : {false, true})
@@ -100,6 +101,7 @@ int main() {
                 check(p, false);
                 check(p, true);
             }
+    check({1, 140000, false, false, false, 0}, true);  // more pieces than a batch has
     if (failures == 0) printf("ok\n");
     return failures != 0;
 }

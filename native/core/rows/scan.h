@@ -58,15 +58,6 @@ void move_by(Outputs<Out...>* out, Inputs<In...>* in, const int64_t* offsets) {
     in->pointer = moved(in->pointer, offsets + sizeof...(Out), std::index_sequence_for<In...>{});
 }
 
-// An input's term at a place, or at the next one, which may not be there.
-template <bool kIsAhead, class T>
-BK_HD T term_at(const T* row, int64_t step, int64_t place, int64_t length) {
-    if constexpr (kIsAhead)
-        return place + 1 < length ? row[(place + 1) * step] : narrow<T>(compute_t<T>(1));
-    else
-        return row[place * step];
-}
-
 }  // namespace bk
 
 #if BK_CUDA
@@ -77,7 +68,8 @@ BK_HD T term_at(const T* row, int64_t step, int64_t place, int64_t length) {
 
 namespace bk {
 
-// T are the elements. Bytes with which few long rows are scanned by many threads; 0 where that takes no more than the rows themselves.
+// T are the elements. Bytes with which few long rows are scanned by many threads; 0 where that takes no more than the rows
+// themselves.
 template <class T, class S, int Operands>
 size_t scan_workspace(const ScanAxes<Operands>& given) {
     ScanAxes<Operands> axes = given;

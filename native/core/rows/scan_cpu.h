@@ -20,6 +20,15 @@ size_t scan_parts_bytes(const ScanAxes<Operands>&) {
     return 0;
 }
 
+// An input's term at a place, or at the next one, which may not be there.
+template <bool kIsAhead, class T>
+BK_HD T term_at(const T* row, int64_t step, int64_t place, int64_t length) {
+    if constexpr (kIsAhead)
+        return place + 1 < length ? row[(place + 1) * step] : narrow<T>(compute_t<T>(1));
+    else
+        return row[place * step];
+}
+
 template <class S, class Out, class In>
 struct RowScan {
     static constexpr int kOut = Out::count, kOperands = Out::count + In::count;
@@ -31,7 +40,8 @@ struct RowScan {
 
     int64_t chunk() const { return std::max(kScanChunk, ceil_div(axes.length, kMostScanChunks)); }
 
-    // The terms [first, last) of a row, joined. Their results are written where they are wanted; `before` is what precedes them.
+    // The terms [first, last) of a row, joined. Their results are written where they are wanted; `before` is what precedes
+    // them.
     template <size_t... O, size_t... I>
     BK_HD State scan_terms(const int64_t* offset, const State& before, int64_t first, int64_t last, bool is_wanted,
                            std::index_sequence<O...>, std::index_sequence<I...>) const {

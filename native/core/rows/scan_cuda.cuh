@@ -1,7 +1,6 @@
 // One kernel. A row is scanned by a part of a warp, by a warp or by several warps of a block, tile after tile; each thread
 // joins a few neighbours. Where neighbours in memory are terms, lanes share a row and load vectors; where they are of
-// different rows, lanes take rows. Few long rows are cut into chunks: a first pass finds what each chunk comes to, a second
-// what comes before it, a third scans the chunks.
+// different rows, lanes take rows. Of few long rows each tile is a block's, and a chain tells it what comes before.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "core/pointwise/long_walk.h"
 #include "core/rows/scan.h"
+#include "core/rows/scan_chain.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -20,73 +20,38 @@ constexpr int kScanTerms = 16;  // of a thread in a tile
 // Blocks that fill a large chip. A constant, so that the order of joins is the same on every one.
 constexpr int64_t kScanBlocks = 1056;
 
-enum class ScanPass { kWhole, kTotals, kRest };
-
 template <int Operands>
 struct ScanGrid {
     LongWalk<Operands> row;
     int64_t step[Operands];
     uint32_t rows;
-    int64_t length, chunk;  // chunk: terms of a row that a block scans, one blockIdx.y
-    int width, deep;        // lanes and warps that share a row, powers of two; several warps only of whole ones
-    int vectors;            // of a thread in a tile
-    bool is_dense;          // vectors may be loaded and stored as such
+    int64_t length, part;  // part: terms of a row that a block scans
+    int width, deep;       // lanes and warps that share a row, powers of two; several warps only of whole ones
+    int vectors;           // of a thread in a tile
+    bool is_dense;         // vectors may be loaded and stored as such
 };
 
-// x of the lane `distance` below among `width`; any value where there is none.
-template <class State>
-BK_DEVICE State lane_below(const State& x, int distance, int width) {
-    static_assert(sizeof(State) % 4 == 0, "lanes exchange words");
-    uint32_t word[sizeof(State) / 4];
-    memcpy(word, &x, sizeof(State));
-#pragma unroll
-    for (int w = 0; w < static_cast<int>(sizeof(State) / 4); ++w) word[w] = __shfl_up_sync(0xffffffffu, word[w], distance, width);
-    State result;
-    memcpy(&result, word, sizeof(State));
-    return result;
-}
-
-template <class State>
-BK_DEVICE State last_lane(const State& x, int width) {
-    uint32_t word[sizeof(State) / 4];
-    memcpy(word, &x, sizeof(State));
-#pragma unroll
-    for (int w = 0; w < static_cast<int>(sizeof(State) / 4); ++w) word[w] = __shfl_sync(0xffffffffu, word[w], width - 1, width);
-    State result;
-    memcpy(&result, word, sizeof(State));
-    return result;
-}
-
-// What the lanes up to this one have, joined.
-template <class S, class State = typename S::State>
-BK_DEVICE State join_lanes(const S& scan, State state, int at, int width) {
-    for (int distance = 1; distance < width; distance *= 2) {
-        const State below = lane_below(state, distance, width);
-        if (at >= distance) state = scan.join(below, state);
-    }
-    return state;
-}
-
-// N terms from `place` on, of which those before `end` exist.
+// N terms from `place` on, of which `exist` do.
 template <int N, bool kIsAhead, class T>
-BK_DEVICE Vec<T, N> load_terms(const T* row, int64_t step, int64_t place, int64_t end, int64_t length, bool is_dense) {
+BK_DEVICE Vec<T, N> load_terms(const T* row, int64_t step, int64_t place, int exist, int64_t length, bool is_dense) {
     Vec<T, N> x{};
-    if (!kIsAhead && is_dense && place + N <= end) {
+    if (!kIsAhead && is_dense && exist == N) {
         const bool turned = step < 0;
         const Vec<T, N> found = load<N>(turned ? row - (place + N - 1) : row + place);
 #pragma unroll
         for (int i = 0; i < N; ++i) x.lane[i] = turned ? found.lane[N - 1 - i] : found.lane[i];
         return x;
     }
+    const T* const first = row + (place + kIsAhead) * step;
+    const int there = kIsAhead && exist > 0 && place + exist == length ? exist - 1 : exist;
 #pragma unroll
-    for (int i = 0; i < N; ++i)
-        if (place + i < end) x.lane[i] = term_at<kIsAhead>(row, step, place + i, length);
+    for (int i = 0; i < N; ++i) x.lane[i] = i < there ? first[i * step] : kIsAhead ? narrow<T>(compute_t<T>(1)) : T{};
     return x;
 }
 
 template <int N, class T>
-BK_DEVICE void store_terms(T* row, int64_t step, int64_t place, int64_t end, bool is_dense, const Vec<T, N>& y) {
-    if (is_dense && place + N <= end) {
+BK_DEVICE void store_terms(T* row, int64_t step, int64_t place, int exist, bool is_dense, const Vec<T, N>& y) {
+    if (is_dense && exist == N) {
         const bool turned = step < 0;
         Vec<T, N> given;
 #pragma unroll
@@ -94,15 +59,22 @@ BK_DEVICE void store_terms(T* row, int64_t step, int64_t place, int64_t end, boo
         store<N>(turned ? row - (place + N - 1) : row + place, given);
         return;
     }
+    T* const first = row + place * step;
 #pragma unroll
     for (int i = 0; i < N; ++i)
-        if (place + i < end) row[(place + i) * step] = y.lane[i];
+        if (i < exist) first[i * step] = y.lane[i];
+}
+
+// How many of the N places from `place` on are before `end`.
+template <int N>
+BK_DEVICE int existing(int64_t place, int64_t end) {
+    return end - place >= N ? N : end > place ? static_cast<int>(end - place) : 0;
 }
 
 // A thread takes U vectors of N terms a tile. In rows that lie across memory U is 1, and lanes have a row each.
 template <int N, int U, class S, class... Out, class... In, size_t... O, size_t... I>
 BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs<In...>& in,
-                         const ScanGrid<sizeof...(Out) + sizeof...(In)>& grid, ScanPass pass, typename S::State* totals,
+                         const ScanGrid<sizeof...(Out) + sizeof...(In)>& grid, const ScanChain<typename S::State>& chain,
                          std::index_sequence<O...>, std::index_sequence<I...>) {
     using State = typename S::State;
     constexpr int kOut = sizeof...(Out);
@@ -110,14 +82,21 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
     __shared__ State of_warp[2][kScanWarps][kSlots];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int at = lane % grid.width, level = warp % grid.deep, slot = kSlots == 1 ? 0 : lane;
-    const int64_t row = (int64_t{blockIdx.x} * (kScanWarps / grid.deep) + warp / grid.deep) * (32 / grid.width) + lane / grid.width;
+    uint32_t group = blockIdx.x, piece = 0;
+    if (chain.ticket != nullptr) {
+        __shared__ uint32_t ticket;
+        if (threadIdx.x == 0) ticket = atomicAdd(chain.ticket, 1u);
+        __syncthreads();
+        group = ticket % chain.groups;
+        piece = ticket / chain.groups;
+    }
+    const int64_t row = (int64_t{group} * (kScanWarps / grid.deep) + warp / grid.deep) * (32 / grid.width) + lane / grid.width;
     const bool has_row = row < grid.rows;
     int64_t offset[kOut + sizeof...(In)] = {};
     if (has_row) grid.row(static_cast<uint32_t>(row), offset);
-    const int64_t begin = blockIdx.y * grid.chunk;
-    const int64_t stop = begin + grid.chunk < grid.length ? begin + grid.chunk : grid.length, end = has_row ? stop : begin;
+    const int64_t begin = piece * grid.part;
+    const int64_t stop = begin + grid.part < grid.length ? begin + grid.part : grid.length, end = has_row ? stop : begin;
     State carry = scan.identity();
-    if (pass == ScanPass::kRest && has_row) carry = totals[row * gridDim.y + blockIdx.y];
     const int64_t span = int64_t{grid.width} * N * grid.vectors;
     int buffer = 0;
     for (int64_t tile = begin; tile < stop; tile += span * grid.deep, buffer ^= 1) {
@@ -125,22 +104,27 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
         Pack<Vec<In, N>...> x[U];
 #pragma unroll
         for (int u = 0; u < U; ++u)
-            if (u < grid.vectors)
-                x[u] = pack(load_terms<N, S::kAhead == static_cast<int>(I)>(get<I>(in.pointer) + offset[kOut + I],
-                                                                              grid.step[kOut + I], first + u * grid.width * N, end,
-                                                                              grid.length, grid.is_dense)...);
-        State run[U][N], before[U];
+            if (u < grid.vectors) {
+                const int64_t place = first + u * grid.width * N;
+                const int exist = existing<N>(place, end);
+                x[u] = pack(load_terms<N, S::kAhead == static_cast<int>(I)>(
+                    get<I>(in.pointer) + offset[kOut + I], grid.step[kOut + I], place, exist, grid.length, grid.is_dense)...);
+            }
+        State before[U];
         State sum = grid.deep == 1 ? carry : scan.identity();
 #pragma unroll
         for (int u = 0; u < U; ++u) {
             if (u >= grid.vectors) break;
+            const int64_t place = first + u * grid.width * N;
+            const int exist = existing<N>(place, end);
+            State own = scan.identity();
 #pragma unroll
-            for (int i = 0; i < N; ++i) {
-                const int64_t place = first + u * grid.width * N + i;
-                const State term = place < end ? scan.term(place, widen(get<I>(x[u]).lane[i])...) : scan.identity();
-                run[u][i] = i == 0 ? term : scan.join(run[u][i == 0 ? 0 : i - 1], term);
-            }
-            const State through = join_lanes(scan, run[u][N - 1], at, grid.width);
+            for (int i = 0; i < N; ++i)
+                if (i < exist) {
+                    const State term = scan.term(place + i, widen(get<I>(x[u]).lane[i])...);
+                    own = i == 0 ? term : scan.join(own, term);
+                }
+            const State through = join_lanes(scan, own, at, grid.width);
             const State below = lane_below(through, 1, grid.width);
             before[u] = at == 0 ? sum : scan.join(sum, below);
             sum = scan.join(sum, last_lane(through, grid.width));
@@ -154,63 +138,44 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
                 if (w == level) mine = all;
                 all = scan.join(all, of_warp[buffer][warp - level + w][slot]);
             }
+            if (chain.ticket != nullptr)
+                carry = find_before<kSlots>(scan, chain, group, static_cast<int>(piece), all, of_warp[buffer ^ 1]);
             base = scan.join(carry, mine);
             carry = scan.join(carry, all);
         } else {
             carry = sum;
         }
-        if (pass == ScanPass::kTotals) continue;
 #pragma unroll
         for (int u = 0; u < U; ++u) {
             if (u >= grid.vectors) break;
             const int64_t place = first + u * grid.width * N;
-            const State start = grid.deep > 1 ? scan.join(base, before[u]) : before[u];
-            State last = start;
+            const int exist = existing<N>(place, end);
+            State last = grid.deep > 1 ? scan.join(base, before[u]) : before[u];
             Pack<Vec<Out, N>...> y;
 #pragma unroll
             for (int i = 0; i < N; ++i) {
-                const State through = scan.join(start, run[u][i]);
+                const State through = scan.join(last, scan.term(place + i, widen(get<I>(x[u]).lane[i])...));
                 put(y, i, scan.value(place + i, last, through, widen(get<I>(x[u]).lane[i])...));
                 last = through;
             }
-            (store_terms<N>(get<O>(out.pointer) + offset[O], grid.step[O], place, end, grid.is_dense, get<O>(y)), ...);
+            (store_terms<N>(get<O>(out.pointer) + offset[O], grid.step[O], place, exist, grid.is_dense, get<O>(y)), ...);
         }
     }
-    if (pass == ScanPass::kTotals && has_row && at == 0 && level == 0) totals[row * gridDim.y + blockIdx.y] = carry;
 }
 
 template <int N, int U, class S, class Out, class In>
-__global__ void __launch_bounds__(kScanThreads)
-    scan_kernel(S scan, Out out, In in, const __grid_constant__ ScanGrid<Out::count + In::count> grid, ScanPass pass,
-                typename S::State* totals) {
-    scan_rows<N, U>(scan, out, in, grid, pass, totals, typename Out::Indices{}, typename In::Indices{});
-}
-
-// Replaces what each chunk of a row comes to by what comes before it; a warp a row.
-template <class S>
-__global__ void __launch_bounds__(kScanThreads) scan_totals(S scan, typename S::State* totals, uint32_t rows, int chunks) {
-    using State = typename S::State;
-    const int64_t row = int64_t{blockIdx.x} * kScanWarps + threadIdx.x / 32;
-    const int at = threadIdx.x % 32;
-    if (row >= rows) return;
-    State* const of_row = totals + row * chunks;
-    State carry = scan.identity();
-    for (int first = 0; first < chunks; first += 32) {
-        const int c = first + at;
-        const State through = join_lanes(scan, c < chunks ? of_row[c] : scan.identity(), at, 32);
-        const State below = lane_below(through, 1, 32);
-        if (c < chunks) of_row[c] = at == 0 ? carry : scan.join(carry, below);
-        carry = scan.join(carry, last_lane(through, 32));
-    }
+__global__ void __launch_bounds__(kScanThreads, U > 1 ? 4 : 3)
+    scan_kernel(S scan, Out out, In in, const __grid_constant__ ScanGrid<Out::count + In::count> grid,
+                ScanChain<typename S::State> chain) {
+    scan_rows<N, U>(scan, out, in, grid, chain, typename Out::Indices{}, typename In::Indices{});
 }
 
 struct ScanShape {
     bool is_along;
     int width, deep, vectors;
-    int64_t tile;         // terms of a row that its threads take at once
-    int64_t row_blocks;   // blocks that all rows take
-    int64_t chunk;        // with a workspace; a multiple of tile
-    int64_t chunks;
+    int64_t tile;        // terms of a row that its threads take at once
+    int64_t row_blocks;  // blocks that all rows take
+    int64_t pieces;      // of a row, with a workspace
 };
 
 // Axes are collapsed. `lanes` elements fill a vector.
@@ -231,18 +196,24 @@ ScanShape plan_scan(const ScanAxes<Operands>& axes, int lanes) {
     const int64_t rows = axes.rows.numel();
     shape.row_blocks = ceil_div<int64_t>(rows, int64_t{kScanWarps / shape.deep} * (32 / shape.width));
     const int64_t tiles = ceil_div(axes.length, shape.tile);
-    const int64_t wanted = 2 * shape.row_blocks > kScanBlocks ? 1 : ceil_div(2 * kScanBlocks, shape.row_blocks);
-    shape.chunk = ceil_div(tiles, std::min(tiles, wanted)) * shape.tile;
-    shape.chunks = ceil_div(axes.length, shape.chunk);
+    shape.pieces = 2 * shape.row_blocks <= kScanBlocks && tiles * shape.row_blocks <= INT32_MAX ? tiles : 1;
     return shape;
+}
+
+// A chain where rows are cut into pieces; a tile is as many warps as a block has then.
+template <class State>
+ScanChain<State> carve_pieces(Carver* carver, const ScanShape& shape) {
+    if (shape.pieces == 1) return {};
+    const uint32_t groups = static_cast<uint32_t>(shape.row_blocks);
+    return shape.is_along ? carve_chain<1, State>(carver, groups, shape.pieces)
+                          : carve_chain<32, State>(carver, groups, shape.pieces);
 }
 
 template <class T, class S, int Operands>
 size_t scan_parts_bytes(const ScanAxes<Operands>& axes) {
     const ScanShape shape = plan_scan(axes, kVectorLanes<T>);
-    if (shape.chunks == 1) return 0;
     Carver carver;
-    carver.take<typename S::State>(axes.rows.numel() * shape.chunks);
+    carve_pieces<typename S::State>(&carver, shape);
     return carver.bytes();
 }
 
@@ -263,14 +234,6 @@ bool all_have_vectors(const ScanAxes<Operands>& axes, const Outputs<Out...>& out
            ((kAhead == static_cast<int>(I) || has_vectors<N>(axes, sizeof...(Out) + I, get<I>(in.pointer))) && ...);
 }
 
-template <int N, int U, class S, class Out, class In, int Operands>
-Status launch_scan(const Launch& launch, const ScanShape& shape, const ScanGrid<Operands>& grid, const S& scan, const Out& out,
-                   const In& in, ScanPass pass, typename S::State* totals) {
-    const Grid blocks{dim3(static_cast<unsigned>(shape.row_blocks), static_cast<unsigned>(totals ? shape.chunks : 1)),
-                      dim3(kScanThreads)};
-    return launch_kernel(launch, blocks, scan_kernel<N, U, S, Out, In>, scan, out, in, grid, pass, totals);
-}
-
 // Fewer than 2^31 rows, axes collapsed.
 template <class S, class... Out, class... In>
 Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + sizeof...(In)>& axes, const S& scan,
@@ -282,28 +245,31 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
     grid.row = LongWalk<sizeof...(Out) + sizeof...(In)>(axes.rows);
     std::copy(axes.step, axes.step + sizeof...(Out) + sizeof...(In), grid.step);
     grid.rows = static_cast<uint32_t>(axes.rows.numel());
-    grid.length = grid.chunk = axes.length;
+    grid.length = grid.part = axes.length;
     grid.width = shape.width;
     grid.deep = shape.deep;
     grid.vectors = shape.vectors;
     grid.is_dense = shape.is_along && all_have_vectors<N, S::kAhead>(axes, out, in, typename Outputs<Out...>::Indices{},
                                                                      typename Inputs<In...>::Indices{});
-    const auto pass = [&](ScanPass which, State* totals) {
-        return shape.is_along ? launch_scan<N, kScanTerms / N>(launch, shape, grid, scan, out, in, which, totals)
-                              : launch_scan<kScanTerms, 1>(launch, shape, grid, scan, out, in, which, totals);
-    };
     Carver counter;
-    counter.take<State>(grid.rows * shape.chunks);
+    carve_pieces<State>(&counter, shape);
     bool found = false;
-    BK_TRY(find_workspace(launch, shape.chunks > 1 ? counter.bytes() : 0, &found));
-    if (!found) return pass(ScanPass::kWhole, nullptr);
-    Carver carver(launch.workspace);
-    State* const totals = carver.take<State>(grid.rows * shape.chunks);
-    grid.chunk = shape.chunk;
-    BK_TRY(pass(ScanPass::kTotals, totals));
-    const Grid warps{dim3(ceil_div<uint32_t>(grid.rows, kScanWarps)), dim3(kScanThreads)};
-    BK_TRY(launch_kernel(launch, warps, scan_totals<S>, scan, totals, grid.rows, static_cast<int>(shape.chunks)));
-    return pass(ScanPass::kRest, totals);
+    BK_TRY(find_workspace(launch, counter.bytes(), &found));
+    ScanChain<State> chain;
+    int64_t blocks = shape.row_blocks;
+    if (found) {
+        Carver carver(launch.workspace);
+        chain = carve_pieces<State>(&carver, shape);
+        grid.part = shape.tile;
+        blocks *= shape.pieces;
+        BK_TRY(fill_bytes(launch, chain.ticket, 0, sizeof(uint32_t) * (1 + size_t{chain.groups} * chain.nodes)));
+    }
+    const Grid all{dim3(static_cast<unsigned>(blocks)), dim3(kScanThreads)};
+    using To = Outputs<Out...>;
+    using From = Inputs<In...>;
+    if (shape.is_along)
+        return launch_kernel(launch, all, scan_kernel<N, kScanTerms / N, S, To, From>, scan, out, in, grid, chain);
+    return launch_kernel(launch, all, scan_kernel<kScanTerms, 1, S, To, From>, scan, out, in, grid, chain);
 }
 
 template <class S, class... Out, class... In>

@@ -87,6 +87,11 @@ inline int __syncthreads_or(int mine) {
     return result;
 }
 
+// Blocks run one after another, so what one leaves the next finds.
+inline void __syncwarp() { pthread_barrier_wait(&warp_barrier[threadIdx.x / 32]); }
+inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline uint32_t atomicAdd(uint32_t* p, uint32_t value) { return __atomic_fetch_add(p, value, __ATOMIC_RELAXED); }
+
 template <class T>
 T __ldcs(const T* p) {
     return *p;

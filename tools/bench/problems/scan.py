@@ -1,5 +1,6 @@
 """Scans along an axis, and their gradients."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -57,6 +58,28 @@ def check(problem):
     return ""
 
 
+def check_indices(problem):
+    chosen = picks(problem, problem.buffers["x"].operand.shape[0], 4)
+    x, index = rows(problem, "x", chosen), rows(problem, "indices", chosen).astype(int)
+    best = np.maximum.accumulate(x, 1)
+    if not np.array_equal(rows(problem, "y", chosen), best):
+        return "values are wrong"
+    return "" if np.array_equal(np.take_along_axis(x, index, 1), best) else "indices are wrong"
+
+
+def check_exclusive(problem):
+    chosen = picks(problem, problem.buffers["x"].operand.shape[0], 4)
+    x = rows(problem, "x", chosen)
+    return compare(problem, rows(problem, "y", chosen), np.cumsum(x, 1) - x, np.cumsum(np.abs(x), 1))
+
+
+def check_sums_back(problem):
+    chosen = picks(problem, problem.buffers["dy"].operand.shape[0], 4)
+    dy = rows(problem, "dy", chosen)[:, ::-1]
+    expected, size = np.cumsum(dy, 1)[:, ::-1], np.cumsum(np.abs(dy), 1)[:, ::-1]
+    return compare(problem, rows(problem, "dx", chosen), expected, size)
+
+
 def check_gradient(problem):
     """Of a few rows by the definition, with the product over the others where there is one."""
     function, width = problem.bench.function, problem.buffers["x"].operand.shape[1]
@@ -83,14 +106,14 @@ def check_gradient(problem):
     return compare(problem, dx, expected, size)
 
 
-def made(name, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32", "bf16"), **given):
+def made(name, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32", "bf16"), row="scan_{F}_{T}"):
     scalars = {
         "scan_axis": axis, "scan_extent": shape[axis], "scan_stride_x": math.prod(shape[axis + 1 :]), "reverse": 0,
     }  # fmt: skip
     return Bench(
-        name=name, row="scan_{F}_{T}", function=function, dtypes=dtypes, scalars=scalars, check=check,
+        name=name, row=row, function=function, dtypes=dtypes, scalars=scalars, check=check,
         arrays={"x": Operand(shape, fill), "y": Operand(shape)}, bounds=(bound,), workspace=True,
-        torch=(torch_scan(function),), numpy=(numpy_scan(function),), **given,
+        torch=(torch_scan(function),), numpy=(numpy_scan(function),),
     )  # fmt: skip
 
 
@@ -119,6 +142,18 @@ def benches(backend):
                            ("log_cumsum_exp", "normal")):  # fmt: skip
         yield made(f"{function} inner", function, shape, 1, bound, fill=fill)
     yield made("log_cumsum_exp outer", "log_cumsum_exp", shape, 0, bound, fill="normal", dtypes=("f32",))
+    yield dataclasses.replace(
+        made("cummax with indices", "cummax", shape, 1, bound), row="scan_{F}_indices_{T}", check=check_indices,
+        arrays={"x": Operand(shape, "sixteenths"), "y": Operand(shape), "indices": Operand(shape)},
+    )  # fmt: skip
+    cumsum = made("exclusive cumsum", "cumsum", shape, 1, bound)
+    yield dataclasses.replace(cumsum, row="scan_exclusive_{F}_{T}", torch=(), numpy=(), check=check_exclusive)
+    yield made("cumsum of integers", "cumsum", shape, 1, bound, row="scan_{F}_{T} integers", dtypes=("i32",))
+    yield Bench(
+        name="cumsum_backward", row="scan_cumsum_backward_{T}", dtypes=("f32", "bf16"), check=check_sums_back,
+        scalars={"scan_axis": 1, "scan_extent": shape[1], "reverse": 0}, bounds=(bound,), workspace=True,
+        arrays={"dy": Operand(shape, "sixteenths"), "dx": Operand(shape)},
+    )  # fmt: skip
     small = (shape[0], 512)
     for function in ("cumprod", "cummax", "cummin", "log_cumsum_exp"):
         yield gradient(f"{function}_backward", function, small, Bound("peer", 1.0))

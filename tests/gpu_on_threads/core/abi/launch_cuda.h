@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -42,6 +43,11 @@ Status launch_kernel(const Launch&, const Grid& grid, void (*kernel)(P...), A&&.
 
 // Blocks take turns, so that there are no clusters of them.
 inline int device_arch() { return 80; }
+
+inline Status fill_bytes(const Launch&, void* destination, int value, size_t bytes) {
+    memset(destination, value, bytes);
+    return Status::kOk;
+}
 
 constexpr int64_t kMaxGridX = INT32_MAX;
 constexpr int64_t kMaxGridY = 65535;
