@@ -156,7 +156,9 @@ def _kinds(op: Op, param: Param) -> tuple[ElementKind, ...]:
     """What C takes as u8 and is no element of the op is a condition or a flag, and may be bool."""
     if param.dtype in op.row.slots:
         return (_BY_SYMBOL[op.dtypes[list(op.row.slots).index(param.dtype)]],)
-    return (ElementKind.BOOL, ElementKind.U8) if param.dtype == "u8" else (_BY_SYMBOL[param.dtype],)
+    if param.dtype == "u8":
+        return ElementKind.BOOL, ElementKind.U8
+    return (_BY_SYMBOL[param.dtype_of(op.slots)],)
 
 
 def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:

@@ -7659,6 +7659,67 @@ BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_can_implement(int32_t b
 /* ---- loss ------------------------------------------------------------------------------------------------------ */
 
 /*
+ * loss_ctc_{T}  (T: f32 f16 bf16 f64)
+ * Minus the logarithm of the probability that the frames of each sample, input_lengths[n] of log_probs, spell its
+ * target_lengths[n] targets; inf where they cannot, or 0 with zero_infinity, as is a NaN. Lengths are bounded by
+ * their arrays, and a target that is no class never comes. alpha_ws gets the logarithms of the probabilities of
+ * paths, which the gradient reads, states being 2 max_target_len + 1. reduction_mode 0 gives each sample its loss,
+ * results being batch_size; 1 their sum over the sum of target_lengths, at least 1, and 2 their sum, results being
+ * 1.
+ *   in    log_probs: T [max_time, batch_size, num_classes]
+ *   in    targets: i64 [batch_size, max_target_len]
+ *   in    input_lengths: i64 [batch_size]
+ *   in    target_lengths: i64 [batch_size]
+ *   out   alpha_ws: T.compute [max_time, batch_size, states]
+ *   out   out: T [results]
+ *   workspace optional: gets the loss of each sample, which the gradient reads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha_ws, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_f32_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_f32_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_f16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha_ws, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_f16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_f16_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_bf16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha_ws, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_bf16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_bf16_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_f64_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha_ws, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_f64_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_f64_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+
+/*
+ * loss_ctc_backward_{T}  (T: f32 f16 bf16 f64)
+ * dlog_probs = (exp(log_probs) - the share of all paths that have the class in the frame) s: the gradient of the
+ * logits of which log_probs is the log-softmax. s is dloss of the sample for reduction_mode 0, dloss[0] for 1 and
+ * 2, where results is 1, times inv_denom: 1 / sum of target_lengths for the mean, else 1. Frames behind a sample's
+ * are 0, and so is a sample whose loss was infinite with zero_infinity; without, its paths have no share. alpha_ws
+ * and per_sample_loss are loss_ctc's, the latter its workspace.
+ *   in    log_probs: T [max_time, batch_size, num_classes]
+ *   in    targets: i64 [batch_size, max_target_len]
+ *   in    input_lengths: i64 [batch_size]
+ *   in    target_lengths: i64 [batch_size]
+ *   in    alpha_ws: T.compute [max_time, batch_size, states]
+ *   in    per_sample_loss: T.compute [batch_size]
+ *   in    dloss: T [results]
+ *   out   dlog_probs: T [max_time, batch_size, num_classes]
+ *   workspace needed: probabilities of the rests of paths
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f32_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_backward_f32_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_backward_f16_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_bf16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_bf16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_backward_bf16_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f64_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f64_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_backward_f64_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom);
+
+/*
  * loss_mse_{T}  (T: f32 f16 bf16 f64)
  * Squared error (pred - target)^2. reduction_mode 0 gives each element its term, results being numel; 1 their mean
  * and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
@@ -8223,6 +8284,52 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f64_can_implemen
  */
 BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_run(int32_t bt, int64_t ignore_index, const void* target, void* count_out, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_can_implement(int32_t bt, int64_t ignore_index, const void* target, const void* count_out);
+
+/*
+ * loss_multilabel_margin_{T}  (T: f32 f16 bf16 f64)
+ * The sum, over the classes j that target lists and i that it does not, of max(0, 1 - input[j] + input[i]) /
+ * class_extent of each row. A list ends before its first negative label; a label that is no class is skipped, one
+ * that stands there twice counts twice. reduction_mode 0 gives each row its term, results being n_rows; 1 their
+ * mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no rows is NaN.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: i64 [n_rows by row_stride_tgt, class_extent]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+
+/*
+ * loss_multilabel_margin_backward_{T}  (T: f32 f16 bf16 f64)
+ * For each pair of a listed j and an unlisted i whose term is positive, dinput[i] has s / class_extent and
+ * dinput[j] minus that. In it s is dy of the row for reduction_mode 0; for 1 and 2, where results is 1, it is
+ * dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for f64 scale_scalar is ignored and
+ * those are taken. dinput has the row stride of input.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: i64 [n_rows by row_stride_tgt, class_extent]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_in, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
 
 /*
  * loss_nll_{T}  (T: f32 f16 bf16 f64)

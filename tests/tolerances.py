@@ -138,7 +138,6 @@ def gated(e, f):
     return relative * f.u * e.terms + f.tiny * e.divided if e.count else 0.0
 
 
-<<<<<<< HEAD
 def loss(e, f):
     """A sum of `count` terms, each a short formula of functions that are within a few units before the last rounding,
     which is applied to `terms`, the magnitudes of what is added or cancelled; 16 bits are as in ULP. `divided` is the
@@ -147,24 +146,20 @@ def loss(e, f):
     relative = 12.0 if f.s == f.u else 2.0**-16 / f.u
     lost = (e.count + e.divided) * f.tiny
     return (summation(e.count) + relative) * f.u * e.terms + np.where(np.asarray(e.terms) > 0, lost, 0)
-=======
+
+
 def reduction(e, f):
     """What is collected of `count` terms, and each term's own few units: of `terms`, and of `divided` what the 16-bit
     types' exponential leaves out (2^-18, twice)."""
     rough = 2.0**-17 if f.s != f.u else 4 * f.u
     return np.where(e.count > 1, (summation(e.count) + 4) * f.u * e.terms + rough * e.divided, 0)
->>>>>>> wt-softmax
 
 
 CLASSES = {
     f.__name__: f
     for f in (
         exact, pointwise, total, total_of_products, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
-<<<<<<< HEAD
-        ulp, gated, loss,
-=======
-        ulp, gated, reduction,
->>>>>>> wt-softmax
+        ulp, gated, loss, reduction,
     )
 }  # fmt: skip
 

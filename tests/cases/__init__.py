@@ -1,16 +1,9 @@
 """The case table: one Case a row of the op tables. model.py says what each field means."""
 
-<<<<<<< HEAD
-from . import attention, elementwise, embedding, image, loss, segment, shape_layout
+from . import attention, elementwise, embedding, image, loss, reduce, segment, shape_layout
 from .model import Array, Bad, Case, Draw, Expected, Idle, Problem, strides_for
 
-FAMILIES = (attention, elementwise, embedding, image, loss, segment, shape_layout)
-=======
-from . import attention, elementwise, embedding, image, reduce, segment, shape_layout
-from .model import Array, Bad, Case, Draw, Expected, Idle, Problem, strides_for
-
-FAMILIES = (attention, elementwise, embedding, image, reduce, segment, shape_layout)
->>>>>>> wt-softmax
+FAMILIES = (attention, elementwise, embedding, image, loss, reduce, segment, shape_layout)
 CASES: dict[str, Case] = {case.row: case for family in FAMILIES for case in family.CASES}
 
 __all__ = [
