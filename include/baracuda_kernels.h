@@ -7703,7 +7703,7 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_f64_workspace_size(int32_t max_tim
  *   in    per_sample_loss: T.compute [batch_size]
  *   in    dloss: T [results]
  *   out   dlog_probs: T [max_time, batch_size, num_classes]
- *   workspace needed: probabilities of the rests of paths
+ *   workspace needed for a max_target_len beyond 511: probabilities of the rests of paths
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);

@@ -121,7 +121,7 @@ struct SoftCrossEntropyRows : RowDefaults {
     BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0), C(0)}; }
 
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W& where) const {
+    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C x[N], q[N], product[N];
 #if BK_ON_GPU
 #pragma unroll

@@ -135,7 +135,7 @@ struct CtcGradient {
     C factor;
     const C *alpha, *losses;
     const T* dloss;
-    C* betas;
+    C* betas;  // null: in the scratch of the team
     T* dlog_probs;
 
     BK_HD T* frame(int64_t t, int64_t n) const { return dlog_probs + (t * batch.samples + n) * batch.classes; }
@@ -188,7 +188,7 @@ struct CtcGradient {
         for (int64_t t = is_zeroed ? 0 : frames; t < batch.max_time; ++t)
             for (int64_t c = team.rank; c < batch.classes; c += team.size) frame(t, n)[c] = narrow<T>(C(0));
         if (is_zeroed) return;
-        C* const beta = betas + n * batch.states();
+        C* const beta = betas == nullptr ? static_cast<C*>(team.scratch) : betas + n * batch.states();
         for (int64_t k = team.rank; k <= end; k += team.size) beta[k] = k + 1 >= end ? C(0) : -C(INFINITY);
         team.sync();
         for (int64_t t = frames - 1; t >= 0; --t) {
@@ -265,13 +265,16 @@ struct CtcBackward {
         const uintptr_t aligned = (address + sizeof(C) - 1) / sizeof(C) * sizeof(C);
         const size_t needed = static_cast<size_t>(batch_size * states()) * sizeof(C) + (aligned - address);
         const size_t given = launch.workspace == nullptr ? 0 : launch.workspace_bytes;
-        if (given < needed) return fail(Status::kWorkspaceTooSmall, "workspace_bytes is %zu, must be >= %zu", given, needed);
+        const bool fits = given == 0 && static_cast<size_t>(states()) * sizeof(C) <= kTeamScratch;
+        if (given < needed && !fits)
+            return fail(Status::kWorkspaceTooSmall, "workspace_bytes is %zu, must be >= %zu", given, needed);
         const CtcBatch<T> batch{max_time,  batch_size, num_classes,   max_target_len, blank,
                                 log_probs, targets,    input_lengths, target_lengths};
         return run_teams(
             launch, batch_size, states() * 16,
             CtcGradient<T>{batch, zero_infinity != 0, reduction_mode == kEachTerm ? 1 : 0, static_cast<C>(inv_denom), alpha_ws,
-                           per_sample_loss, dloss, reinterpret_cast<C*>(aligned), dlog_probs});
+                           per_sample_loss, dloss, fits ? nullptr : reinterpret_cast<C*>(aligned), dlog_probs},
+            fits);
     }
 };
 

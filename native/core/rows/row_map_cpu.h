@@ -198,8 +198,10 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
                 mine = f.sum_up(row, held, where);
                 acc = f.combine(acc, mine);
             }
-            if (work & kMaps)
-                map(at, row, held, mine, where, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
+            if constexpr (kOut > 0) {
+                if (work & kMaps)
+                    map(at, row, held, mine, where, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
+            }
             if (keeps) {
                 memcpy(group->held, &held, sizeof(held));
                 group->mine = mine;

@@ -2,7 +2,8 @@
 // is a team by itself. For work whose loops depend on data, as they do along lists and through time.
 //
 // A job is a trivially copyable struct with `void operator()(const Team&, int64_t item) const`. In it every thread does the
-// indices rank, rank + size, ... of a loop; what one writes, others read behind sync(). Each thread passes the same sync()s.
+// indices rank, rank + size, ... of a loop; what one writes, others read behind sync(). Each thread passes the same sync()s. A
+// team has kTeamScratch bytes of memory that its threads share, if the job asks for them.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,11 @@
 
 namespace bk {
 
+constexpr int kTeamScratch = 8192;
+
 // job(team, item) for each item of [0, items), which touches about `bytes` of memory.
 template <class Job>
-Status run_teams(const Launch& launch, int64_t items, int64_t bytes, const Job& job);
+Status run_teams(const Launch& launch, int64_t items, int64_t bytes, const Job& job, bool has_scratch = false);
 
 }  // namespace bk
 

@@ -10,6 +10,7 @@ namespace bk {
 constexpr int kMostTeamThreads = 256;
 
 struct Team {
+    void* scratch;
     int rank, size;
     BK_HD void sync() const {
 #if BK_ON_GPU
@@ -37,14 +38,16 @@ struct Team {
 
 template <class Job>
 __global__ void __launch_bounds__(kMostTeamThreads) team_kernel(const Job job) {
-    job(Team{static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}, int64_t{blockIdx.x});
+    BK_LAUNCH_SHARED(uint4, scratch);
+    job(Team{scratch, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}, int64_t{blockIdx.x});
 }
 
 template <class Job>
-Status run_teams(const Launch& launch, int64_t items, int64_t bytes, const Job& job) {
+Status run_teams(const Launch& launch, int64_t items, int64_t bytes, const Job& job, bool has_scratch) {
     if (items > kMaxGridX) return fail(Status::kUnsupported, "%lld rows are too many for one launch", (long long)items);
     const unsigned threads = bytes <= 512 ? 32 : bytes <= 2048 ? 128 : kMostTeamThreads;
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(items)), dim3(threads)}, team_kernel<Job>, job);
+    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(items)), dim3(threads), 1, has_scratch ? kTeamScratch : 0u},
+                         team_kernel<Job>, job);
 }
 
 }  // namespace bk
