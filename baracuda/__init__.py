@@ -63,6 +63,7 @@ from baracuda.kinds import (
     BackendKind,
     BinaryCmpKind,
     BinaryKind,
+    CrossEntropyTargetKind,
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
@@ -71,6 +72,8 @@ from baracuda.kinds import (
     LayoutSku,
     MathPrecision,
     OpCategory,
+    LossKind,
+    LossReduction,
     SegmentKind,
     ShapeLayoutKind,
     TernaryKind,
@@ -95,6 +98,9 @@ if TYPE_CHECKING:
     from baracuda.embedding import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
+    from baracuda.loss.ctc import *  # noqa: F403
+    from baracuda.loss.elementwise import *  # noqa: F403
+    from baracuda.loss.rows import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
 
@@ -114,6 +120,9 @@ _OPS = {
     "elementwise.where": "Where WhereBackward",
     "embedding": "EmbeddingBag EmbeddingBagBackward",
     "image": "AffineGrid2d",
+    "loss.ctc": "CtcLoss CtcLossBackward",
+    "loss.elementwise": "Mse MseBackward L1 L1Backward SmoothL1 SmoothL1Backward Huber HuberBackward Bce BceBackward BceWithLogits BceWithLogitsBackward KlDiv KlDivBackward PoissonNll PoissonNllBackward GaussianNll GaussianNllBackward MarginRanking MarginRankingBackward HingeEmbedding HingeEmbeddingBackward",
+    "loss.rows": "CrossEntropy CrossEntropyBackward Nll NllBackward CosineEmbedding CosineEmbeddingBackward TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
 }
@@ -152,6 +161,7 @@ __all__ = [
     "BinaryCmpKind",
     "BinaryKind",
     "BufferTooSmallError",
+    "CrossEntropyTargetKind",
     "Descriptor",
     "ElementKind",
     "EmbeddingBagMode",
@@ -165,6 +175,8 @@ __all__ = [
     "LayoutSku",
     "Library",
     "LibraryNotFoundError",
+    "LossKind",
+    "LossReduction",
     "MathPrecision",
     "MisalignedOperandError",
     "OpCategory",

@@ -149,7 +149,9 @@ def _extents(plan: Plan, name: str, expression: str) -> tuple[tuple[int, ...], s
 
 def _field(plan_type: type[Plan], op: Op, pointer: str) -> str:
     """Name in Args of the operand that C knows as `pointer`."""
-    return op.row.saves[op.function] if pointer == "saved" else plan_type.names.get(pointer, pointer)
+    if pointer == "saved":
+        return op.row.saves[op.function]
+    return plan_type.names.get(f"{op.row.pattern}: {pointer}") or plan_type.names.get(pointer, pointer)
 
 
 def _kinds(op: Op, param: Param) -> tuple[ElementKind, ...]:

@@ -6,6 +6,7 @@ from baracuda._optable import ops
 
 SUM = bk.EmbeddingBagMode.SUM
 LERP = bk.BinaryKind.LERP
+MEAN = bk.LossReduction.MEAN
 SHAPE = (3, 4)
 
 
@@ -101,6 +102,12 @@ EXAMPLES = {
     "EmbeddingBag": (10, 4, 3, 7, SUM), "Fill": (SHAPE, 1),
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
     "SegmentSum": (6, 5, 4), "Ternary": (bk.TernaryKind.CLAMP, SHAPE), "Unary": (bk.UnaryKind.GELU, SHAPE),
+    **{name: (SHAPE, MEAN) for name in ("Bce", "BceWithLogits", "KlDiv", "L1", "Mse")},
+    **{name: (SHAPE, MEAN, 0.5) for name in ("GaussianNll", "HingeEmbedding", "Huber", "MarginRanking", "SmoothL1")},
+    **{name: (5, 7, MEAN) for name in ("MultilabelMargin", "MultilabelSoftMargin", "Nll")},
+    "CosineEmbedding": (5, 7, MEAN, 0.5), "CrossEntropy": (5, 7, MEAN, bk.CrossEntropyTargetKind.CLASS_INDEX),
+    "CrossEntropyInPlace": (5, 7), "CtcLoss": (6, 3, 5, 4, 0, MEAN, 0), "MultiMargin": (5, 7, MEAN, 1.0, 1.0),
+    "PoissonNll": (SHAPE, MEAN, True), "TripletMargin": (5, 7, MEAN, 1.0, 2.0),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "UnsortedSegmentSum": (6, 5, 4), "Where": (SHAPE,),
 }  # fmt: skip
 PLANS = sorted(name.removesuffix("Plan") for name in bk._LAZY if name.endswith("Plan"))

@@ -226,7 +226,7 @@ def cross_entropy(x: np.ndarray, t: np.ndarray) -> Terms:
 def cross_entropy_slope(x: np.ndarray, t: np.ndarray) -> tuple[Terms]:
     p, hit = softmax(x), is_target(x, t)
     known = valid(x, t)[:, None]
-    return (np.where(known, p - hit, 0.0), known * (np.nan_to_num(p) * spread_of(x)[:, None] + hit)),
+    return ((np.where(known, p - hit, 0.0), known * (np.nan_to_num(p) * spread_of(x)[:, None] + hit)),)
 
 
 def soft_cross_entropy(x: np.ndarray, q: np.ndarray) -> Terms:
@@ -236,7 +236,7 @@ def soft_cross_entropy(x: np.ndarray, q: np.ndarray) -> Terms:
 
 def soft_cross_entropy_slope(x: np.ndarray, q: np.ndarray) -> tuple[Terms]:
     p, all_q = softmax(x), np.sum(q, axis=1, keepdims=True)
-    return (all_q * p - q, np.abs(all_q) * p * spread_of(x)[:, None] + np.abs(q)),
+    return ((all_q * p - q, np.abs(all_q) * p * spread_of(x)[:, None] + np.abs(q)),)
 
 
 def cosine_parts(x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -299,7 +299,7 @@ def multi_margin_slope(x: np.ndarray, t: np.ndarray, margin: float, p: float) ->
     sizes = np.where(h > 0, p * (abs(margin) + np.abs(at(x, t))[:, None] + np.abs(x)) ** (p - 1), 0.0)
     own = is_target(x, t) & valid(x, t)[:, None]
     value = np.where(own, -np.sum(g, axis=1, keepdims=True), g) / x.shape[1]
-    return (value, 4 * np.where(own, np.sum(sizes, axis=1, keepdims=True), sizes) / x.shape[1]),
+    return ((value, 4 * np.where(own, np.sum(sizes, axis=1, keepdims=True), sizes) / x.shape[1]),)
 
 
 def multilabel_pairs(x: np.ndarray, labels: np.ndarray) -> list[list[int]]:
@@ -330,7 +330,7 @@ def multilabel_margin_slope(x: np.ndarray, labels: np.ndarray) -> tuple[Terms]:
             active = others[1 - x[r, j] + x[r, others] > 0]
             slope[r, active] += 1
             slope[r, j] -= len(active)
-    return whole(slope / x.shape[1]),
+    return (whole(slope / x.shape[1]),)
 
 
 def soft_margin(x: np.ndarray, y: np.ndarray) -> Terms:
@@ -341,7 +341,7 @@ def soft_margin(x: np.ndarray, y: np.ndarray) -> Terms:
 
 def soft_margin_slope(x: np.ndarray, y: np.ndarray) -> tuple[Terms]:
     value, magnitude = parted(sigmoid(x), -y)
-    return (value / x.shape[1], magnitude / x.shape[1]),
+    return ((value / x.shape[1], magnitude / x.shape[1]),)
 
 
 STRIDES = ("row_stride_in", "row_stride_tgt")

@@ -148,5 +148,3 @@ def cases(name):
 
 
 CASES = tuple(case for name in ROW_LOSSES for case in cases(name))
-
-
