@@ -70,10 +70,10 @@ from baracuda.kinds import (
     GatedActivationKind,
     ImageKind,
     LayoutSku,
-    MathPrecision,
-    OpCategory,
     LossKind,
     LossReduction,
+    MathPrecision,
+    OpCategory,
     SegmentKind,
     ShapeLayoutKind,
     TernaryKind,
@@ -121,8 +121,16 @@ _OPS = {
     "embedding": "EmbeddingBag EmbeddingBagBackward",
     "image": "AffineGrid2d",
     "loss.ctc": "CtcLoss CtcLossBackward",
-    "loss.elementwise": "Mse MseBackward L1 L1Backward SmoothL1 SmoothL1Backward Huber HuberBackward Bce BceBackward BceWithLogits BceWithLogitsBackward KlDiv KlDivBackward PoissonNll PoissonNllBackward GaussianNll GaussianNllBackward MarginRanking MarginRankingBackward HingeEmbedding HingeEmbeddingBackward",
-    "loss.rows": "CrossEntropy CrossEntropyBackward Nll NllBackward CosineEmbedding CosineEmbeddingBackward TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace",
+    "loss.elementwise": (
+        "Mse MseBackward L1 L1Backward SmoothL1 SmoothL1Backward Huber HuberBackward Bce BceBackward "
+        "BceWithLogits BceWithLogitsBackward KlDiv KlDivBackward PoissonNll PoissonNllBackward GaussianNll "
+        "GaussianNllBackward MarginRanking MarginRankingBackward HingeEmbedding HingeEmbeddingBackward"
+    ),
+    "loss.rows": (
+        "CrossEntropy CrossEntropyBackward Nll NllBackward CosineEmbedding CosineEmbeddingBackward "
+        "TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin "
+        "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace"
+    ),
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
 }

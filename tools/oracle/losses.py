@@ -165,7 +165,8 @@ class RowLoss:
 
     columns     the name of the rows' extent; `strides` those of the distances of rows
     inputs      of the rows' shape, in C's order
-    targets     "index" or "sign" (one a row), "list" or "shares" (of the rows' shape); empty: none. `target` is its name
+    targets     "index" or "sign" (one a row), "list" or "shares" (of the rows' shape); empty: none
+    target      its name
     term        (inputs..., target, parameters...) -> Terms
     slope       the same -> Terms of each gradient, which is that times dy
     parameters  their names, and values to try

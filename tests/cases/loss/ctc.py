@@ -15,7 +15,7 @@ def log_sum(*values):
 
 
 def paths(log_probs, labels, blank):
-    """(alpha, beta, loss, class of each state) of one sample of (frames, classes); a label that is no class never comes."""
+    """(alpha, beta, loss, class of each state) of one sample of (frames, classes). What is no class never comes."""
     frames, classes = log_probs.shape
     states = np.full(2 * len(labels) + 1, blank)
     states[1::2] = labels

@@ -79,7 +79,7 @@ CASES = (
         tolerance={"dinput": "loss"}, plain="none", large="large",
         bad=(
             *negative((*EXTENTS, "dinput_numel")), *pointers(("dy", "target", "dinput")),
-            Bad("rows_overlap", 2, r"row_stride_input is 9, must be >= class_extent, 10", {"row_stride_input": 9}, can=2),
+            Bad("rows_overlap", 2, r"row_stride_input is 9, must be >= class_ext", {"row_stride_input": 9}, can=2),
             Bad("too_few", 2, r"dinput_numel is 699, too few for 70 rows", {"dinput_numel": 699}, can=2),
         ),
         idle=(Idle("no_rows", {"n_rows": 0}), Idle("nothing", {"n_rows": 0, "dinput_numel": 0})),

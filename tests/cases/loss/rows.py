@@ -142,7 +142,9 @@ def cases(name):
     yield Case(
         row=f"loss_{name}_backward_{{T}}", problems=problems(name, gradient=True), reference=backward(name),
         tolerance=dict.fromkeys(loss.gradients, "loss"), plain="none", large="large",
-        bad=(*negative(extents), *pointers((*ordered, "dy", *loss.gradients), optional), *strides_too_short(loss), huge),
+        bad=(
+            *negative(extents), *pointers((*ordered, "dy", *loss.gradients), optional), *strides_too_short(loss), huge,
+        ),
         idle=(Idle("no_rows", {"n_rows": 0}), Idle("no_columns", {loss.columns: 0})),
     )  # fmt: skip
 
