@@ -174,8 +174,8 @@ def nll(count, columns):
 
 
 def fused(label, count, classes, bounds):
-    """Cross entropy and its gradient, which overwrites the logits: again and again, so that the check takes what holds of
-    any logits, gradients of a row that add to 0."""
+    """Cross entropy and its gradient, which overwrites the logits: again and again, so that the check takes what holds
+    of any logits, gradients of a row that add to 0."""
 
     def peer(torch, t, scalars):
         def run():
