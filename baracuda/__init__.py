@@ -74,8 +74,10 @@ from baracuda.kinds import (
     LossReduction,
     MathPrecision,
     OpCategory,
+    ScanKind,
     SegmentKind,
     ShapeLayoutKind,
+    SoftmaxKind,
     TernaryKind,
     UnaryKind,
 )
@@ -101,8 +103,10 @@ if TYPE_CHECKING:
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
     from baracuda.loss.rows import *  # noqa: F403
+    from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
+    from baracuda.softmax import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -131,8 +135,12 @@ _OPS = {
         "TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin "
         "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace"
     ),
+    "scan": "Scan ScanBackward",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
+    "softmax": (
+        "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward"
+    ),
 }
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
@@ -191,8 +199,10 @@ __all__ = [
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
+    "ScanKind",
     "SegmentKind",
     "ShapeLayoutKind",
+    "SoftmaxKind",
     "Status",
     "TensorMut",
     "TensorRef",

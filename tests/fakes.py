@@ -101,6 +101,8 @@ EXAMPLES = {
     "BinaryParam": (LERP, SHAPE, 0.5), "Cast": (SHAPE, bk.f16), "CastSubByte": (SHAPE, bk.s4),
     "EmbeddingBag": (10, 4, 3, 7, SUM), "Fill": (SHAPE, 1),
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
+    "Scan": (bk.ScanKind.CUMSUM, SHAPE, 1), "ScanBackward": (bk.ScanKind.CUMPROD, SHAPE, 1),
+    "GumbelSoftmax": (SHAPE, 1, 0.5), "Softmax": (bk.SoftmaxKind.SOFTMAX, SHAPE, 1), "Sparsemax": (SHAPE, 1),
     "SegmentSum": (6, 5, 4), "Ternary": (bk.TernaryKind.CLAMP, SHAPE), "Unary": (bk.UnaryKind.GELU, SHAPE),
     **dict.fromkeys(("Bce", "BceWithLogits", "KlDiv", "L1", "Mse"), (SHAPE, MEAN)),
     **dict.fromkeys(("GaussianNll", "HingeEmbedding", "Huber", "MarginRanking", "SmoothL1"), (SHAPE, MEAN, 0.5)),

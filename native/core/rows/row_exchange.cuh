@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/platform.h"
+#include "core/reduce/shuffle.cuh"
 
 namespace bk {
 
@@ -53,13 +54,9 @@ struct AccWords {
 // Of `lanes` neighbours, a power of two up to a warp.
 template <class F>
 BK_DEVICE typename F::Acc combine_lanes(const F& f, typename F::Acc mine, int lanes) {
-    using Words = AccWords<typename F::Acc>;
 #pragma unroll 1
     for (int distance = 1; distance < lanes; distance *= 2) {
-        Words words = Words::of(mine);
-#pragma unroll
-        for (int i = 0; i < Words::kCount; ++i) words.word[i] = __shfl_xor_sync(0xffffffffu, words.word[i], distance);
-        const typename F::Acc other = words.value();
+        const typename F::Acc other = shuffle_xor(mine, distance);
         mine = threadIdx.x & distance ? f.combine(other, mine) : f.combine(mine, other);
     }
     return mine;

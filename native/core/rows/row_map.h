@@ -43,7 +43,7 @@ struct Nothing {};
 
 // What row functions have that need none of it.
 struct RowDefaults {
-    static constexpr bool kOnePass = true;  // finish() is false
+    static constexpr bool kOnePass = false;  // says, if true, that finish() is always false
     using Part = Nothing;
     BK_HD Nothing start() const { return {}; }
     template <class Row, class Acc>

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/pointwise/layout.h"
+#include "core/pointwise/long_walk.h"
 #include "core/pointwise/pointwise.h"
-#include "core/reduce/pointwise_sum.h"
 #include "core/types/pack.h"
 
 namespace bk {
