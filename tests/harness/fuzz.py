@@ -19,9 +19,9 @@ import argparse
 import dataclasses
 import itertools
 import math
-import re
 import mmap
 import pathlib
+import re
 import sys
 
 import numpy as np
