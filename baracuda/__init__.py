@@ -64,12 +64,15 @@ from baracuda.kinds import (
     BackendKind,
     BinaryCmpKind,
     BinaryKind,
+    CrossEntropyTargetKind,
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
     GatedActivationKind,
     ImageKind,
     LayoutSku,
+    LossKind,
+    LossReduction,
     MathPrecision,
     NormalizationKind,
     OpCategory,
@@ -102,6 +105,9 @@ if TYPE_CHECKING:
     from baracuda.functions import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
     from baracuda.norm import *  # noqa: F403
+    from baracuda.loss.ctc import *  # noqa: F403
+    from baracuda.loss.elementwise import *  # noqa: F403
+    from baracuda.loss.rows import *  # noqa: F403
     from baracuda.scan import *  # noqa: F403
     from baracuda.reduce import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
@@ -127,6 +133,16 @@ _OPS = {
     "norm": (
         "RMSNorm RMSNormBackward LayerNorm LayerNormBackward BatchNorm BatchNormBackward GroupNorm GroupNormBackward "
         "InstanceNorm InstanceNormBackward"
+    "loss.ctc": "CtcLoss CtcLossBackward",
+    "loss.elementwise": (
+        "Mse MseBackward L1 L1Backward SmoothL1 SmoothL1Backward Huber HuberBackward Bce BceBackward "
+        "BceWithLogits BceWithLogitsBackward KlDiv KlDivBackward PoissonNll PoissonNllBackward GaussianNll "
+        "GaussianNllBackward MarginRanking MarginRankingBackward HingeEmbedding HingeEmbeddingBackward"
+    ),
+    "loss.rows": (
+        "CrossEntropy CrossEntropyBackward Nll NllBackward CosineEmbedding CosineEmbeddingBackward "
+        "TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin "
+        "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace"
     ),
     "scan": "Scan ScanBackward",
     "reduce": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace",
@@ -173,6 +189,7 @@ __all__ = [
     "BinaryCmpKind",
     "BinaryKind",
     "BufferTooSmallError",
+    "CrossEntropyTargetKind",
     "Descriptor",
     "ElementKind",
     "EmbeddingBagMode",
@@ -186,6 +203,8 @@ __all__ = [
     "LayoutSku",
     "Library",
     "LibraryNotFoundError",
+    "LossKind",
+    "LossReduction",
     "MathPrecision",
     "MisalignedOperandError",
     "NormalizationKind",

@@ -160,14 +160,18 @@ def _extents(plan: Plan, name: str, expression: str) -> tuple[tuple[int, ...], s
 
 def _field(plan_type: type[Plan], op: Op, pointer: str) -> str:
     """Name in Args of the operand that C knows as `pointer`."""
-    return op.row.saves[op.function] if pointer == "saved" else plan_type.names.get(pointer, pointer)
+    if pointer == "saved":
+        return op.row.saves[op.function]
+    return plan_type.names.get(f"{op.row.pattern}: {pointer}") or plan_type.names.get(pointer, pointer)
 
 
 def _kinds(op: Op, param: Param) -> tuple[ElementKind, ...]:
     """What C takes as u8 and is no element of the op is a condition or a flag, and may be bool."""
     if param.dtype in op.row.slots:
         return (_BY_SYMBOL[op.dtypes[list(op.row.slots).index(param.dtype)]],)
-    return (ElementKind.BOOL, ElementKind.U8) if param.dtype == "u8" else (_BY_SYMBOL[param.dtype],)
+    if param.dtype == "u8":
+        return ElementKind.BOOL, ElementKind.U8
+    return (_BY_SYMBOL[param.dtype_of(op.slots)],)
 
 
 def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:

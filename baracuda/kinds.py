@@ -420,3 +420,39 @@ class GatedActivationKind(IntEnum):
     REGLU = 1
     SWIGLU = 2
     GEGLU = 3
+
+
+class LossKind(IntEnum):
+    MSE = 0
+    NLL = 1
+    CROSS_ENTROPY = 2
+    BCE = 3
+    KL_DIV = 4
+    L1 = 5
+    SMOOTH_L1 = 6
+    HINGE_EMBEDDING = 7
+    MARGIN_RANKING = 8
+    TRIPLET_MARGIN = 9
+    CTC = 10
+    POISSON_NLL = 11
+    HUBER = 12
+    BCE_WITH_LOGITS = 13
+    GAUSSIAN_NLL = 14
+    COSINE_EMBEDDING = 15
+    MULTI_MARGIN = 16
+    MULTILABEL_MARGIN = 17
+    MULTILABEL_SOFT_MARGIN = 18
+    FUSED_LINEAR_CROSS_ENTROPY = 19
+
+
+class LossReduction(IntEnum):
+    """What becomes of the terms of a loss: kept, their mean, their sum."""
+
+    NONE = 0
+    MEAN = 1
+    SUM = 2
+
+
+class CrossEntropyTargetKind(IntEnum):
+    CLASS_INDEX = 0
+    SOFT_PROB = 1

@@ -46,7 +46,8 @@ class Plan:
     category: ClassVar[OpCategory]
     descriptor_type: ClassVar[type[Descriptor]]
     args_type: ClassVar[type[Args]]
-    names: ClassVar[Mapping[str, str]] = {}  # C's -> those of the descriptor and of Args, where they differ
+    # C's -> those of the descriptor and of Args, where they differ; "row: name" is of one of several ops alone.
+    names: ClassVar[Mapping[str, str]] = {}
     shapes: ClassVar[Mapping[str, str]] = {}  # attribute of the descriptor, for operands whose extents C computes
 
     descriptor: Any

@@ -6,6 +6,7 @@ from baracuda._optable import ops
 
 SUM = bk.EmbeddingBagMode.SUM
 LERP = bk.BinaryKind.LERP
+MEAN = bk.LossReduction.MEAN
 SHAPE = (3, 4)
 
 
@@ -111,6 +112,12 @@ EXAMPLES = {
     "Scan": (bk.ScanKind.CUMSUM, SHAPE, 1), "ScanBackward": (bk.ScanKind.CUMPROD, SHAPE, 1),
     "GumbelSoftmax": (SHAPE, 1, 0.5), "Softmax": (bk.SoftmaxKind.SOFTMAX, SHAPE, 1), "Sparsemax": (SHAPE, 1),
     "SegmentSum": (6, 5, 4), "Ternary": (bk.TernaryKind.CLAMP, SHAPE), "Unary": (bk.UnaryKind.GELU, SHAPE),
+    **dict.fromkeys(("Bce", "BceWithLogits", "KlDiv", "L1", "Mse"), (SHAPE, MEAN)),
+    **dict.fromkeys(("GaussianNll", "HingeEmbedding", "Huber", "MarginRanking", "SmoothL1"), (SHAPE, MEAN, 0.5)),
+    **dict.fromkeys(("MultilabelMargin", "MultilabelSoftMargin", "Nll"), (5, 7, MEAN)),
+    "CosineEmbedding": (5, 7, MEAN, 0.5), "CrossEntropy": (5, 7, MEAN, bk.CrossEntropyTargetKind.CLASS_INDEX),
+    "CrossEntropyInPlace": (5, 7), "CtcLoss": (6, 3, 5, 4, 0, MEAN, 0), "MultiMargin": (5, 7, MEAN, 1.0, 1.0),
+    "PoissonNll": (SHAPE, MEAN, True), "TripletMargin": (5, 7, MEAN, 1.0, 2.0),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "UnsortedSegmentSum": (6, 5, 4), "Where": (SHAPE,),
 }  # fmt: skip
 PLANS = sorted(name.removesuffix("Plan") for name in bk._LAZY if name.endswith("Plan"))

@@ -12,7 +12,10 @@ from harness import OPS, ROWS, Launch, can_implement, itemsize, last_error, laun
 from naming import Tries
 
 # parameters that are no extents
-ANY_SIGN = {"group_kind", "padding_idx", "scalar_weight", "x_half_offset", "dx_half_offset", "p0", "log_input_flag"}
+ANY_SIGN = {
+    "group_kind", "padding_idx", "scalar_weight", "x_half_offset", "dx_half_offset", "p0", "log_input_flag",
+    "target_ignore", "ignore_index", "zero_infinity",
+}  # fmt: skip
 MARKER = "alibi_f32: batch is -77, must be >= 0"
 
 

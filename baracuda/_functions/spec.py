@@ -16,6 +16,7 @@ from typing import Any
 from baracuda._optable import Param, Row, rows
 
 REQUIRED = object()  # the default of an argument that has none
+PLANS_ALONE = ("loss",)  # families without functions of arrays
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
@@ -103,7 +104,7 @@ def specs() -> dict[str, Spec]:
     """All functions by name."""
     found: dict[str, list[tuple[str, Row, str]]] = {}
     for row in rows():
-        if row.pattern.endswith("_strided"):
+        if row.pattern.endswith("_strided") or row.family in PLANS_ALONE:
             continue
         for function in row.functions or ("",):
             pattern = row.pattern.replace("{F}", function)

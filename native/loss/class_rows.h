@@ -16,16 +16,15 @@ namespace bk {
 
 // x at the position `target`, if that is among them, else 0.
 template <class C, class W, int N>
-BK_HD C picked_of(const C (&x)[N], const W& where, int64_t target) {
+BK_HD C picked_of(const C (&x)[N], const W& where, int32_t target) {
 #if BK_ON_GPU
     C picked = 0;
 #pragma unroll
-    for (int i = 0; i < N; ++i) picked = where.at(i) == target && where.has(i) ? x[i] : picked;
+    for (int i = 0; i < N; ++i) picked = static_cast<int32_t>(where.at(i)) == target ? x[i] : picked;
     return picked;
 #else
-    for (int i = 0; i < N; ++i)
-        if (__builtin_expect(where.at(i) == target && where.has(i), 0)) return x[i];
-    return 0;
+    const int64_t place = target - where.at(0);  // elements are neighbours
+    return place >= 0 && place < where.count() ? x[place] : C(0);
 #endif
 }
 
@@ -36,8 +35,8 @@ BK_HD C base_of(C max) {
 }
 
 // Exponentials of x - base in place of x; their sum.
-template <class T, class W, int N>
-BK_HD compute_t<T> exponentials(compute_t<T> (&x)[N], compute_t<T> base, const W&) {
+template <class T, int N>
+BK_HD compute_t<T> exponentials(compute_t<T> (&x)[N], compute_t<T> base) {
     using C = compute_t<T>;
 #if BK_ON_GPU
 #pragma unroll
@@ -54,7 +53,7 @@ struct CrossEntropyRows : RowDefaults {
         C max, sum, picked;  // of exp(x - base_of(max)); x[target]
     };
     struct Row {
-        int64_t target;
+        int32_t target;
         C scale, max, factor, term;
     };
     struct Part {
@@ -67,7 +66,7 @@ struct CrossEntropyRows : RowDefaults {
 
     BK_HD Row start(int64_t target, C dy = C(1)) const {
         const bool valid = target >= 0 && target < classes && target != ignored;
-        return {valid ? target : -1, dy * factor, 0, 0, 0};
+        return {valid ? static_cast<int32_t>(target) : -1, dy * factor, 0, 0, 0};
     }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return -C(INFINITY); }
@@ -76,12 +75,12 @@ struct CrossEntropyRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
         const C max = max_of(x), picked = picked_of(x, where, row.target);
-        return {max, exponentials<T>(x, base_of(max), where), picked};
+        return {max, exponentials<T>(x, base_of(max)), picked};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        const C max = larger(a.max, b.max), base = base_of(max);
-        return {max, a.sum * math::exp<T>(base_of(a.max) - base) + b.sum * math::exp<T>(base_of(b.max) - base),
-                a.picked + b.picked};
+        const bool first = a.max > b.max;
+        const Acc high = first ? a : b, low = first ? b : a;
+        return {high.max, high.sum + low.sum * math::exp<T>(low.max - base_of(high.max)), a.picked + b.picked};
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row.max = base_of(all.max);
@@ -91,7 +90,7 @@ struct CrossEntropyRows : RowDefaults {
     }
     BK_HD Part part(const Row& row, const Acc& mine) const { return {math::exp<T>(base_of(mine.max) - row.max) * row.factor}; }
     BK_HD Pack<C> map(const Row& row, const Part& part, int64_t j, Held e) const {
-        const C share = e * part.factor - math::select(j == row.target, row.scale, C(0));
+        const C share = e * part.factor - math::select(static_cast<int32_t>(j) == row.target, row.scale, C(0));
         return pack(math::select(row.target < 0, C(0), share));
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
@@ -122,7 +121,7 @@ struct SoftCrossEntropyRows : RowDefaults {
     BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0), C(0)}; }
 
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W& where) const {
+    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C x[N], q[N], product[N];
 #if BK_ON_GPU
 #pragma unroll
@@ -133,7 +132,7 @@ struct SoftCrossEntropyRows : RowDefaults {
 #pragma unroll
 #endif
         for (int i = 0; i < N; ++i) product[i] = share(q[i], x[i] - base);
-        const C sum = exponentials<T>(x, base, where);
+        const C sum = exponentials<T>(x, base);
 #if BK_ON_GPU
 #pragma unroll
 #endif
@@ -141,10 +140,11 @@ struct SoftCrossEntropyRows : RowDefaults {
         return {max, sum, sum_of(q), sum_of(product)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        const C max = larger(a.max, b.max), base = base_of(max);
-        const C from_a = base_of(a.max) - base, from_b = base_of(b.max) - base;
-        return {max, a.sum * math::exp<T>(from_a) + b.sum * math::exp<T>(from_b), a.shares + b.shares,
-                a.product + share(a.shares, from_a) + (b.product + share(b.shares, from_b))};
+        const bool first = a.max > b.max;
+        const Acc high = first ? a : b, low = first ? b : a;
+        const C base = base_of(high.max);
+        return {high.max, high.sum + low.sum * math::exp<T>(low.max - base), a.shares + b.shares,
+                high.product + (low.product + share(low.shares, base_of(low.max) - base))};
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row.max = base_of(all.max);
@@ -177,18 +177,19 @@ struct MultiMarginRows : RowDefaults {
         C picked, sum, slopes;
     };
     struct Row {
-        int64_t target;
+        int32_t target;
         C scale, above, slopes, term;  // above: margin - x[target]
         int32_t pass;
     };
     using Held = C;
+    static constexpr bool kOnePass = false;
 
     int64_t classes;
     C margin, p, factor;
 
     BK_HD Row start(int64_t target, C dy = C(1)) const {
         const bool valid = target >= 0 && target < classes;
-        return {valid ? target : -1, dy * factor, 0, 0, 0, 0};
+        return {valid ? static_cast<int32_t>(target) : -1, dy * factor, 0, 0, 0, 0};
     }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return 0; }
@@ -203,7 +204,7 @@ struct MultiMarginRows : RowDefaults {
 #pragma unroll
 #endif
         for (int i = 0; i < N; ++i) {
-            if (!where.has(i) || where.at(i) == row.target) continue;
+            if (!where.has(i) || static_cast<int32_t>(where.at(i)) == row.target) continue;
             const C hinge = positive_part(row.above + x[i]);
             sum += power_of<T>(hinge, p);
             slopes += slope(hinge);
@@ -212,7 +213,7 @@ struct MultiMarginRows : RowDefaults {
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.picked + b.picked, a.sum + b.sum, a.slopes + b.slopes}; }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
-        if (row.target < 0) return false;
+        if (row.target < 0 || row.pass == 2) return false;
         if (row.pass++ == 0) {
             row.above = margin - all.picked;
             return true;
@@ -223,7 +224,8 @@ struct MultiMarginRows : RowDefaults {
     }
     BK_HD Pack<C> map(const Row& row, Nothing, int64_t j, Held x) const {
         if (row.target < 0) return pack(C(0));
-        return pack((j == row.target ? -row.slopes : slope(row.above + x)) * (row.scale / static_cast<C>(classes)));
+        return pack((static_cast<int32_t>(j) == row.target ? -row.slopes : slope(row.above + x)) *
+                    (row.scale / static_cast<C>(classes)));
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
 };

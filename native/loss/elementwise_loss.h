@@ -11,7 +11,7 @@
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
-#include "core/reduce/reduce.h"
+#include "core/reduce/sum_of_terms.h"
 #include "loss/distance.h"
 #include "loss/likelihood.h"
 #include "loss/margin.h"
@@ -19,39 +19,10 @@
 
 namespace bk {
 
-// The sum, or mean, of what a functor makes of the inputs.
-template <class Fn, class C>
-struct TermSum {
-    struct Acc {
-        C sum, recent;
-    };
-    static constexpr bool ignores_index = true;
-    Fn fn;
-    bool is_mean;
-
-    BK_HD Acc identity() const { return {0, 0}; }
-    template <class... X>
-    BK_HD void add(Acc& acc, int64_t, X... x) const {
-        acc.recent += fn(x...);
-    }
-    BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
-    BK_HD C finish(const Acc& acc, int64_t count) const { return is_mean ? acc.sum / static_cast<C>(count) : acc.sum; }
-};
-
-template <int In>
-BK_COLD ReduceAxes<In, 1> axes_of_terms(int64_t numel) {
-    ReduceAxes<In, 1> axes;
-    int64_t stride[In];
-    for (int k = 0; k < In; ++k) stride[k] = 1;
-    axes.reduced.append(numel, stride);
-    return axes;
-}
-
 template <class Fn, class T, class... In>
 size_t loss_workspace(int64_t numel, int32_t reduction_mode) {
     if (reduction_mode == kEachTerm) return 0;
-    return reduce_workspace<TermSum<Fn, compute_t<T>>, In...>(axes_of_terms<sizeof...(In)>(numel));
+    return sum_of_terms_workspace<T, Fn, In...>(numel);
 }
 
 template <class T, class Fn, class... In>
@@ -59,8 +30,7 @@ Status reduce_terms(const Launch& launch, int64_t numel, int32_t reduction_mode,
                     T* out) {
     if (reduction_mode == kEachTerm) return pointwise(launch, numel, fn, outputs(out), in);
     if (numel == 0) return write_empty_loss(launch, reduction_mode, out);
-    const TermSum<Fn, compute_t<T>> sum{fn, reduction_mode == kMeanOfTerms};
-    return reduce(launch, axes_of_terms<sizeof...(In)>(numel), sum, outputs(out), in);
+    return sum_of_terms(launch, numel, fn, reduction_mode == kMeanOfTerms, in, out);
 }
 
 // Operands of `numel` elements each; the last one stands still where it has one for all.

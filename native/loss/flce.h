@@ -30,7 +30,7 @@ struct FlcePerRow {
         RowAxes<2, 2> axes;
         axes.outer.append(n_rows, {row_stride, row_stride, 1, 1});
         axes.inner.append(v, {1, 1});
-        const CrossEntropyRows<T> rows{v, target_ignore, static_cast<compute_t<T>>(scale_per_row)};
+        const CrossEntropyRows<T> rows{{}, v, target_ignore, static_cast<compute_t<T>>(scale_per_row)};
         return map_rows(launch, axes, rows, inputs(static_cast<const T*>(logits)), inputs(), inputs(target), outputs(logits),
                         outputs(loss_1d));
     }

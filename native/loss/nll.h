@@ -9,7 +9,7 @@
 #include "core/abi/launch.h"
 #include "core/math/fastdiv.h"
 #include "core/pointwise/pointwise.h"
-#include "core/reduce/reduce.h"
+#include "core/reduce/sum_of_terms.h"
 #include "loss/reduction.h"
 
 namespace bk {
@@ -32,22 +32,6 @@ struct NllTerm {
         BK_HD C operator()(int64_t k, int64_t target) const { return fn.of(first + k, target); }
     };
     BK_HD Piece at(int64_t row) const { return {*this, row, INT64_MAX}; }
-};
-
-template <class T>
-struct NllSum {
-    using C = compute_t<T>;
-    struct Acc {
-        C sum, recent;
-    };
-    NllTerm<T> term;
-    bool is_mean;
-
-    BK_HD Acc identity() const { return {0, 0}; }
-    BK_HD void add(Acc& acc, int64_t row, int64_t target) const { acc.recent += term.of(row, target); }
-    BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
-    BK_HD C finish(const Acc& acc, int64_t count) const { return is_mean ? acc.sum / static_cast<C>(count) : acc.sum; }
 };
 
 // Of an array in which a row begins every `stride` elements: -dy at each target, 0 elsewhere.
@@ -89,19 +73,14 @@ struct Nll {
     }
     Work work() const { return work_of_loss(n_rows, reduction_mode); }
     int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
-    size_t workspace_size() const { return reduction_mode == kEachTerm ? 0 : reduce_workspace<NllSum<T>, int64_t>(axes()); }
+    size_t workspace_size() const {
+        return reduction_mode == kEachTerm ? 0 : sum_of_terms_workspace<T, NllTerm<T>, int64_t>(n_rows);
+    }
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
         if (n_rows == 0) return write_empty_loss(launch, reduction_mode, out);
         const NllTerm<T> term{input, row_stride_input, class_extent};
         if (reduction_mode == kEachTerm) return pointwise(launch, n_rows, term, outputs(out), inputs(target));
-        return reduce(launch, axes(), NllSum<T>{term, reduction_mode == kMeanOfTerms}, outputs(out), inputs(target));
-    }
-
-private:
-    ReduceAxes<1, 1> axes() const {
-        ReduceAxes<1, 1> result;
-        result.reduced.append(n_rows, {1});
-        return result;
+        return sum_of_terms(launch, n_rows, term, reduction_mode == kMeanOfTerms, inputs(target), out);
     }
 };
 

@@ -69,7 +69,7 @@ struct CrossEntropy {
     BK_ROW_LOSS(class_extent, {"row_stride_input", row_stride_input})
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
         return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}},
-                        CrossEntropyRows<T>{class_extent, -1, 1}, inputs(input), inputs(target), out);
+                        CrossEntropyRows<T>{{}, class_extent, -1, 1}, inputs(input), inputs(target), out);
     }
 };
 
@@ -84,7 +84,7 @@ struct CrossEntropyBackward {
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_input", row_stride_input})
     Status run(const T* input, const int64_t* target, const T* dy, T* dinput, const Launch& launch) const {
         return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}},
-                             CrossEntropyRows<T>{class_extent, -1, factor()}, inputs(input), inputs(target, dy),
+                             CrossEntropyRows<T>{{}, class_extent, -1, factor()}, inputs(input), inputs(target, dy),
                              outputs(dinput));
     }
 };
@@ -100,7 +100,7 @@ struct SoftCrossEntropy {
     BK_ROW_LOSS(class_extent, {"row_stride_input", row_stride_input}, {"row_stride_target", row_stride_target})
     Status run(const T* input, const T* target, T* out, const Launch& launch) const {
         return row_loss(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_input, row_stride_target}},
-                        SoftCrossEntropyRows<T>{1}, inputs(input, target), inputs(), out);
+                        SoftCrossEntropyRows<T>{{}, 1}, inputs(input, target), inputs(), out);
     }
 };
 
@@ -116,7 +116,7 @@ struct SoftCrossEntropyBackward {
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_input", row_stride_input}, {"row_stride_target", row_stride_target})
     Status run(const T* input, const T* target, const T* dy, T* dinput, const Launch& launch) const {
         return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_input, row_stride_target}},
-                             SoftCrossEntropyRows<T>{factor()}, inputs(input, target), inputs(dy), outputs(dinput));
+                             SoftCrossEntropyRows<T>{{}, factor()}, inputs(input, target), inputs(dy), outputs(dinput));
     }
 };
 
@@ -132,7 +132,7 @@ struct MultiMargin {
     BK_ROW_LOSS(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
         return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
-                        MultiMarginRows<T>{class_extent, margin, p_norm, 1}, inputs(input), inputs(target), out);
+                        MultiMarginRows<T>{{}, class_extent, margin, p_norm, 1}, inputs(input), inputs(target), out);
     }
 };
 
@@ -149,7 +149,7 @@ struct MultiMarginBackward {
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const int64_t* target, const T* dy, T* dinput, const Launch& launch) const {
         return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
-                             MultiMarginRows<T>{class_extent, margin, p_norm, factor()}, inputs(input), inputs(target, dy),
+                             MultiMarginRows<T>{{}, class_extent, margin, p_norm, factor()}, inputs(input), inputs(target, dy),
                              outputs(dinput));
     }
 };
@@ -165,7 +165,7 @@ struct MultilabelSoftMargin {
     BK_ROW_LOSS(class_extent, {"row_stride_in", row_stride_in}, {"row_stride_tgt", row_stride_tgt})
     Status run(const T* input, const T* target, T* out, const Launch& launch) const {
         return row_loss(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_in, row_stride_tgt}},
-                        SoftMarginRows<T>{class_extent}, inputs(input, target), inputs(), out);
+                        SoftMarginRows<T>{{}, class_extent}, inputs(input, target), inputs(), out);
     }
 };
 
@@ -199,7 +199,7 @@ struct CosineEmbedding {
     BK_ROW_LOSS(d_extent, {"row_stride_x", row_stride_x})
     Status run(const T* x1, const T* x2, const T* t, T* out, const Launch& launch) const {
         return row_loss(launch, reduction_mode, TermRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
-                        CosineRows<T>{margin, 1}, inputs(x1, x2), inputs(t), out);
+                        CosineRows<T>{{}, margin, 1}, inputs(x1, x2), inputs(t), out);
     }
 };
 
@@ -216,7 +216,7 @@ struct CosineEmbeddingBackward {
     Status run(const T* x1, const T* x2, const T* t, const T* dy, T* dx1, T* dx2, const Launch& launch) const {
         if (dx1 == nullptr && dx2 == nullptr) return Status::kOk;
         return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
-                             CosineRows<T>{margin, factor()}, inputs(x1, x2), inputs(t, dy), outputs(dx1, dx2));
+                             CosineRows<T>{{}, margin, factor()}, inputs(x1, x2), inputs(t, dy), outputs(dx1, dx2));
     }
 };
 
@@ -232,7 +232,7 @@ struct TripletMargin {
     BK_ROW_LOSS(d_extent, {"row_stride", row_stride})
     Status run(const T* a, const T* p_tensor, const T* n_tensor, T* out, const Launch& launch) const {
         return row_loss(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
-                        TripletRows<T>{margin, p_norm, 1}, inputs(a, p_tensor, n_tensor), inputs(), out);
+                        TripletRows<T>{{}, margin, p_norm, 1}, inputs(a, p_tensor, n_tensor), inputs(), out);
     }
 };
 
@@ -250,7 +250,7 @@ struct TripletMarginBackward {
     Status run(const T* a, const T* p_tensor, const T* n_tensor, const T* dy, T* da, T* dp, T* dn, const Launch& launch) const {
         if (da == nullptr && dp == nullptr && dn == nullptr) return Status::kOk;
         return row_gradients(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
-                             TripletRows<T>{margin, p_norm, factor()}, inputs(a, p_tensor, n_tensor), inputs(dy),
+                             TripletRows<T>{{}, margin, p_norm, factor()}, inputs(a, p_tensor, n_tensor), inputs(dy),
                              outputs(da, dp, dn));
     }
 };

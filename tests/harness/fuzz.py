@@ -21,6 +21,7 @@ import itertools
 import math
 import mmap
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -133,6 +134,13 @@ def draw_flat(rng, row) -> dict:
         scalars["channel_stride"], scalars["channel_extent"] = (int(rng.integers(1, 6)) for _ in range(2))
         scalars["scalar_weight"] = int(rng.integers(0, 2))
         scalars["numel"] = int(rng.integers(0, 5)) * scalars["channel_stride"] * scalars["channel_extent"]
+    if "reduction_mode" in scalars:
+        scalars["reduction_mode"] = int(rng.integers(0, 3))
+    for name in (name for name in scalars if name.startswith("row_stride")):
+        columns = next(scalars[extent] for extent in ("class_extent", "d_extent", "v") if extent in scalars)
+        scalars[name] = columns + int(rng.choice([0, 0, 1, 3]))
+        if "dinput_numel" in scalars:
+            scalars["dinput_numel"] = scalars["n_rows"] * scalars[name]
     if "mode" in scalars:
         scalars["mode"] = int(rng.choice([0, 1, 1, 2]))
     return scalars
@@ -199,6 +207,17 @@ def change_pointer(rng, call: Call, places) -> None:
 # --- where operands lie ----------------------------------------------------------------------------------------------
 
 
+def computed_extents(names) -> dict[str, int]:
+    """Of losses, those that the op makes of its arguments."""
+    if "reduction_mode" not in names:
+        return {}
+    terms = next(names[name] for name in ("numel", "n_rows", "batch_size") if name in names)
+    return {
+        "results": terms if names["reduction_mode"] == 0 else 1,
+        "states": 2 * names.get("max_target_len", 0) + 1,
+    }
+
+
 def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
     """Extents and strides of an operand, by the op table; None where the arguments do not say."""
     names = {**call.scalars, **call.host}
@@ -213,6 +232,10 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         if "twice" in p.shape:
             shape, strides = [2, *shape], [call.scalars[f"{p.name}_half_offset"], *strides]
         return (shape, strides) if all(e >= 0 for e in shape) else None
+    if " by " in p.shape:
+        count, stride, columns = (names[word] for word in re.split(" by |, ", p.shape))
+        return ([count, columns], [stride, 1]) if min(count, stride, columns) >= 0 else None
+    names |= computed_extents(names)
     extents = []
     for e in p.shape.split(", "):
         if "?" in e:
@@ -263,7 +286,7 @@ class Fuzzer:
             at_end = rng.random() < 0.7
             call.pointers[p.name] = slot.address + (slot.size - max(high, 0) if at_end else -low)
             slot.bytes[:] = rng.integers(0, 256, slot.size, np.uint8)
-            if dtype in ("i32", "i64") and row.family in ("segment", "embedding"):
+            if dtype in ("i32", "i64") and row.family in ("segment", "embedding", "loss"):
                 indices = rng.integers(-2, 12, slot.size // size)
                 slot.bytes[:] = indices.astype(np.int32 if dtype == "i32" else np.int64).view(np.uint8)
             places[p.name] = slot, (low, high)

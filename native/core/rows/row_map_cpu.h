@@ -201,8 +201,10 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
                 mine = f.sum_up(row, held, where);
                 acc = f.combine(acc, mine);
             }
-            if (work & kMaps)
-                map(at, row, held, mine, where, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
+            if constexpr (kOut > 0) {
+                if (work & kMaps)
+                    map(at, row, held, mine, where, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
+            }
             if (keeps) {
                 memcpy(group->held, &held, sizeof(held));
                 group->mine = mine;
@@ -251,6 +253,7 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
                 if (shared != nullptr) shared->part[i] = all;
                 if (shared != nullptr || (work & kMaps)) break;
                 const bool again = f.finish(row, all, n);
+                if (!again && kOut == 0) break;
                 work = again ? kSums : kMaps;
                 if (!keeps) work |= kLoads | kSums;
             }
@@ -272,7 +275,9 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
                 if (!shares || (shared.work & kMaps)) break;
                 Acc all = f.identity();
                 for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
-                if (!f.finish(shared.known, all, n)) shared.work |= kMaps;
+                const bool again = f.finish(shared.known, all, n);
+                if (!again && kOut == 0) break;
+                if (!again) shared.work |= kMaps;
             }
             if (shares) save(at, f.saved(shared.known), std::index_sequence_for<Saved...>{});
         }

@@ -93,8 +93,8 @@ Status add_terms(const Launch& launch, C* terms, int64_t count, C* total, bool i
     int64_t step = 1;
     if (count > kTermsOfBlock) {
         const int64_t blocks = ceil_div(count, kTermsOfBlock);
-        BK_TRY(launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kTermThreads)}, sum_terms<T, C>, terms,
-                             count, step, kTermsOfBlock, total, is_first, factor, out));
+        BK_TRY((launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kTermThreads)}, sum_terms<T, C>, terms,
+                              count, step, kTermsOfBlock, total, is_first, factor, out)));
         count = blocks;
         step = kTermsOfBlock;
     }
@@ -118,9 +118,9 @@ Status sum_row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given,
     for (int64_t first = 0; first < given.rows; first += room) {
         run.rows = std::min(room, given.rows - first);
         const bool is_last = first + run.rows == given.rows;
-        BK_TRY(row_terms<F, T>(Launch{nullptr, 0, launch.stream}, run, f,
-                               from_row(x, given.stride, first, std::index_sequence_for<In...>{}),
-                               from_row(row_inputs, first, std::index_sequence_for<RowIn...>{}), nullptr, total + 1));
+        BK_TRY((row_terms<F, T>(Launch{nullptr, 0, launch.stream}, run, f,
+                                from_row(x, given.stride, first, std::index_sequence_for<In...>{}),
+                                from_row(row_inputs, first, std::index_sequence_for<RowIn...>{}), nullptr, total + 1)));
         BK_TRY(add_terms(launch, total + 1, run.rows, total, first == 0, factor, is_last ? out : nullptr));
     }
     return Status::kOk;
