@@ -46,6 +46,7 @@ from baracuda.dtypes import (
 from baracuda.errors import (
     BaracudaError,
     BufferTooSmallError,
+    ExportError,
     InternalError,
     InvalidProblemError,
     LibraryNotFoundError,
@@ -157,6 +158,7 @@ __all__ = [
     "EmbeddingBagMode",
     "EmbeddingKind",
     "EpilogueKind",
+    "ExportError",
     "GatedActivationKind",
     "ImageKind",
     "InternalError",

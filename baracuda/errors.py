@@ -59,6 +59,10 @@ class UnsupportedError(BaracudaError, NotImplementedError):
     default_status = Status.UNSUPPORTED
 
 
+class ExportError(UnsupportedError, BufferError):
+    """A view cannot be given to another package without a copy."""
+
+
 class InternalError(BaracudaError, RuntimeError):
     """A launch or a driver call failed."""
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from baracuda import _dlpack
+from baracuda import _dlpack, _export
 from baracuda._scalars import as_integer, as_integers
 from baracuda.dtypes import ElementKind, as_element, from_dlpack, from_typestr
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -156,6 +156,35 @@ class TensorRef:
             return self.ptr, self.ptr
         bits = self.dtype.bits
         return self.ptr + self.low * bits // 8, self.ptr + self.dtype.nbytes(self.high + 1)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A DLPack capsule of the same memory, as `from_dlpack` of other packages asks for it. On CUDA the consumer's
+        `stream` is made to wait for the per-thread default stream.
+        """
+        return _export.dlpack(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _export.dlpack_device(self)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return _export.interface(self, "cpu")
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return _export.interface(self, "cuda")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """NumPy's view of host memory, also for dtypes that the interface cannot name, bf16 and fp8."""
+        array = _export.numpy_array(self)
+        return array if dtype is None and not copy else np.array(array, dtype, copy=bool(copy) or None)
 
 
 TensorMut = TensorRef  # outputs are views too; a launch refuses one that is `readonly`
