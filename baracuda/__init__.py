@@ -46,6 +46,7 @@ from baracuda.dtypes import (
 from baracuda.errors import (
     BaracudaError,
     BufferTooSmallError,
+    CheckError,
     ExportError,
     InternalError,
     InvalidProblemError,
@@ -121,6 +122,7 @@ _OPS = {
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _LAZY["set_allocator"] = "_functions.arrays"
+_LAZY["checked"] = "_checks"
 
 
 def __getattr__(name: str) -> Any:
@@ -153,6 +155,7 @@ __all__ = [
     "BinaryCmpKind",
     "BinaryKind",
     "BufferTooSmallError",
+    "CheckError",
     "Descriptor",
     "ElementKind",
     "EmbeddingBagMode",

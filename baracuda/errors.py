@@ -100,6 +100,18 @@ class UnknownStatusError(BaracudaError, RuntimeError):
     """The library returned a status that this package does not know."""
 
 
+class CheckError(BaracudaError, ValueError):
+    """In the checking mode: the element of `operand` at `position` has a `value` that it must not have."""
+
+    default_status = Status.INVALID_PROBLEM
+
+    def __init__(self, operand: str, position: tuple[int, ...], value: float, what: str) -> None:
+        super().__init__(f"{operand}[{', '.join(map(str, position))}] is {value}, {what}".removesuffix(", "))
+        self.operand = operand
+        self.position = position
+        self.value = value
+
+
 class LibraryNotFoundError(BaracudaError, ImportError):
     """No usable library: `tried` lists (path, reason)."""
 

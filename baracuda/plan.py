@@ -8,8 +8,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
+from baracuda import _checks
 from baracuda._arch import arch_of
 from baracuda._calls import Call, Form, forms_of, op_names, operands_of, parameters_of
+from baracuda._checks import checked_call
 from baracuda._lib import Library, default_library, load, symbol_name
 from baracuda._optable import Op
 from baracuda._scratch import workspace_view
@@ -159,7 +161,7 @@ class Plan:
             plan, seen_stream, seen_workspace, call, symbol, _ = args._bound
         except AttributeError:  # the first run; over before anything can fail, so that no error has this for a context
             plan = None
-        if plan is self and seen_stream is stream and seen_workspace is workspace:
+        if plan is self and seen_stream is stream and seen_workspace is workspace and _checks.active is None:
             if status := call():
                 self.library.check(symbol, status)
         else:
@@ -299,6 +301,10 @@ class Plan:
 
     def _first_run(self, stream: object, workspace: object, args: Args) -> None:
         handle = self._handle(stream)
+        if _checks.active is not None:
+            call, symbol, _ = self._prepare(stream, workspace, args)
+            self.library.check(symbol, call())
+            return
         bound = getattr(args, "_bound", None)
         if bound is not None and bound[0] is self and bound[2] is workspace and bound[5] == handle:
             call, symbol = bound[3], bound[4]  # another object for the same stream
@@ -321,7 +327,16 @@ class Plan:
             pointer, size = self._workspace_arguments(scratch, op, call)
             raw_stream = self.library.ffi.cast("void *", handle)
             function = self.library.function(op.name)
+        if _checks.active is not None:
+            function = functools.partial(self._checked_call, function, op, args, handle)
         return functools.partial(function, *call, pointer, size, raw_stream), symbol_name(op.name), handle
+
+    def _checked_call(self, function: Any, op: Op, args: Args, stream: int, *call: Any) -> int:
+        """The C call in the checking mode."""
+        views = self.views(args)
+        names = next(form.names for form in self._forms if op in (form.op, form.strided))
+        with naming(self.name):
+            return checked_call(function, op.row, {c: views[name] for c, name in names.items()}, names, stream, call)
 
     def _operand_call(self, args: Args) -> tuple[Op, tuple[Any, ...]]:
         """(the op, its C arguments up to the workspace), the operands checked."""

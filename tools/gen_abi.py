@@ -346,7 +346,7 @@ def oplist_text(rows: list[Row]) -> str:
         params = tuple(dataclasses.astuple(p) for p in row.params)
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
         about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)
-        fields = (row.name, row.family, row.functions, row.slots, params, check, row.reads, *about)
+        fields = (row.name, row.family, row.functions, row.slots, params, check, row.reads, *about, row.indexes)
         lines += ["    (", *(f"        {field!r}," for field in fields), "    ),"]
     return "\n".join(lines) + "\n)\n"
 
