@@ -29,8 +29,8 @@ _CAPTURES = 0  # cudaStreamCaptureStatusNone
 @contextlib.contextmanager
 def checked(*, nan: str = "ignore") -> Iterator[None]:
     """Within the context, functions and plans of all threads check their operands: indices lie in range, ids and
-    offsets are sorted where the op needs it, and with `nan="raise"` no result is NaN. CheckError names operand, position
-    and value. On CUDA each call copies and waits for that; calls that a graph captures are not checked.
+    offsets are sorted where the op needs it, and with `nan="raise"` no result is NaN. CheckError names operand,
+    position and value. On CUDA each call copies and waits for that; calls that a graph captures are not checked.
     """
     global active
     if nan not in _NAN:
