@@ -123,6 +123,7 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _LAZY["set_allocator"] = "_functions.arrays"
 _LAZY["checked"] = "_checks"
+_LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
 
 
 def __getattr__(name: str) -> Any:

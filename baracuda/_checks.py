@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,16 +26,25 @@ _NAN = ("ignore", "raise")
 _CAPTURES = 0  # cudaStreamCaptureStatusNone
 
 
+class Watcher:
+    """Stands between functions and plans on the one side, C on the other, while it is `active`."""
+
+    def call(self, function: Any, row: Row, views: Views, names: Names, stream: int, arguments: Sequence[Any]) -> int:
+        """Make the C call; its status."""
+        return int(function(*arguments))
+
+    def also(self, action: Callable[[], object]) -> None:
+        """Told of what a function has done besides, before the call."""
+
+    def keep(self, *objects: object) -> None:
+        """Told of what must live as long as the arguments of the call are used."""
+
+
 @contextlib.contextmanager
-def checked(*, nan: str = "ignore") -> Iterator[None]:
-    """Within the context, functions and plans of all threads check their operands: indices lie in range, ids and
-    offsets are sorted where the op needs it, and with `nan="raise"` no result is NaN. CheckError names operand,
-    position and value. On CUDA each call copies and waits for that; calls that a graph captures are not checked.
-    """
+def watching(watcher: Watcher) -> Iterator[None]:
+    """All calls of all threads go through `watcher`."""
     global active
-    if nan not in _NAN:
-        raise InvalidProblemError(f"nan is {nan!r}, must be one of {', '.join(_NAN)}")
-    before, active = active, Checks(nan == "raise")
+    before, active = active, watcher
     for forget in on_change:
         forget()
     try:
@@ -44,11 +53,38 @@ def checked(*, nan: str = "ignore") -> Iterator[None]:
         active = before
 
 
-class Checks:
+def watched_call(function: Any, row: Row, views: Views, names: Names, stream: int, arguments: Sequence[Any]) -> int:
+    """Status of a C call with all its arguments. There is no watcher if it was bound under one that is gone."""
+    if active is None:
+        return int(function(*arguments))
+    return active.call(function, row, views, names, stream, arguments)
+
+
+@contextlib.contextmanager
+def checked(*, nan: str = "ignore") -> Iterator[None]:
+    """Within the context, functions and plans of all threads check their operands: indices lie in range, ids and
+    offsets are sorted where the op needs it, and with `nan="raise"` no result is NaN. CheckError names operand,
+    position and value. On CUDA each call copies and waits for that; calls that a graph captures are not checked.
+    """
+    if nan not in _NAN:
+        raise InvalidProblemError(f"nan is {nan!r}, must be one of {', '.join(_NAN)}")
+    with watching(Checks(nan == "raise")):
+        yield
+
+
+class Checks(Watcher):
     """What is checked."""
 
     def __init__(self, refuses_nan: bool) -> None:
         self.refuses_nan = refuses_nan
+
+    def call(self, function: Any, row: Row, views: Views, names: Names, stream: int, arguments: Sequence[Any]) -> int:
+        numbers = {param.name: value for param, value in zip(row.params, arguments) if not param.is_pointer}
+        self.before(row, numbers, views, names, stream)
+        status = super().call(function, row, views, names, stream, arguments)
+        if not status:
+            self.after(row, views, names, stream)
+        return status
 
     def before(self, row: Row, numbers: Mapping[str, Any], views: Views, names: Names, stream: int) -> None:
         """Of the operands that are read, with C's scalars."""
@@ -75,19 +111,6 @@ def _first_nan(view: TensorRef | None, stream: int) -> tuple[int, ...] | None:
         return None
     found = np.argwhere(np.isnan(download(view, stream=stream).astype(np.float64)))
     return tuple(found[0].tolist()) if len(found) else None
-
-
-def checked_call(function: Any, row: Row, views: Views, names: Names, stream: int, call: Sequence[Any]) -> int:
-    """Status of a C call with all its arguments, checks before and behind it."""
-    checks = active
-    if checks is None:  # bound in the mode, and launched outside
-        return int(function(*call))
-    numbers = {param.name: value for param, value in zip(row.params, call) if not param.is_pointer}
-    checks.before(row, numbers, views, names, stream)
-    status = int(function(*call))
-    if not status:
-        checks.after(row, views, names, stream)
-    return status
 
 
 def _check_index(name: str, fact: Index, values: np.ndarray[Any, Any], numbers: Mapping[str, Any]) -> None:
@@ -118,6 +141,6 @@ def _is_capturing(view: TensorRef, stream: int) -> bool:
 
 # What forgets calls that were prepared without checks.
 on_change: list[Any] = []
-active: Checks | None = None
+active: Watcher | None = None
 if os.environ.get("BARACUDA_CHECK", "0") not in ("", "0"):
     active = Checks(os.environ["BARACUDA_CHECK"] == "nan")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _ALIGNMENT = 64
 _PER_THREAD_STREAM = 2  # cudaStreamPerThread
 Array = np.ndarray[Any, Any]
+held: list[object] | None = None  # while a graph is captured: its memory
 
 
 def empty(shape: int | Iterable[int], dtype: object = ElementKind.F32, *, library: Library | None = None) -> TensorRef:
@@ -36,6 +37,8 @@ def empty(shape: int | Iterable[int], dtype: object = ElementKind.F32, *, librar
     view = TensorRef(0, (shape,) if isinstance(shape, (int, np.integer)) else shape, dtype)  # type: ignore[arg-type]
     owner: _CudaBuffer | _HostBuffer
     owner = (_CudaBuffer if library.backend == "cuda" else _HostBuffer)(view.nbytes)
+    if held is not None:
+        held.append(owner)
     return TensorRef(owner.ptr, view.shape, dtype, length=view.numel, device=library.backend, owner=owner)
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from baracuda import _checks
 from baracuda._arch import arch_of
 from baracuda._calls import Call, Form, forms_of, op_names, operands_of, parameters_of
-from baracuda._checks import checked_call
+from baracuda._checks import watched_call
 from baracuda._known import Known
 from baracuda._lib import Library, default_library, load, symbol_name
 from baracuda._optable import Op
@@ -342,7 +342,7 @@ class Plan:
                 function, symbol_name(op.name), op.row, self._names(op), args, (*call, pointer, size)
             )
         if _checks.active is not None:
-            function = functools.partial(self._checked_call, function, op, args, handle)
+            function = functools.partial(self._watched, function, op, args, workspace, handle)
         return functools.partial(function, *call, pointer, size, raw_stream), symbol_name(op.name), handle
 
     def _key(self, args: Args) -> Any:
@@ -358,12 +358,14 @@ class Plan:
         """Operands of an op: C's names -> those of Args."""
         return next(form.names for form in self._forms if op in (form.op, form.strided))
 
-    def _checked_call(self, function: Any, op: Op, args: Args, stream: int, *call: Any) -> int:
-        """The C call in the checking mode."""
+    def _watched(self, function: Any, op: Op, args: Args, workspace: object, stream: int, *call: Any) -> int:
+        """The C call under a watcher."""
         views = self.views(args)
         names = self._names(op)
+        if _checks.active is not None:
+            _checks.active.keep(args, workspace)
         with naming(self.name):
-            return checked_call(function, op.row, {c: views[name] for c, name in names.items()}, names, stream, call)
+            return watched_call(function, op.row, {c: views[name] for c, name in names.items()}, names, stream, call)
 
     def _operand_call(self, args: Args) -> tuple[Op, tuple[Any, ...]]:
         """(the op, its C arguments up to the workspace), the operands checked."""

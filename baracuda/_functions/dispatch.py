@@ -5,6 +5,7 @@ Of its kind means: dtypes, shapes, strides and devices of the arrays, and the nu
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from baracuda import _checks
 from baracuda._calls import Call, Form, forms_of, op_names
-from baracuda._checks import checked_call
+from baracuda._checks import watched_call
 from baracuda._functions.arrays import (
     KEYS,
     NUMPY,
@@ -107,11 +108,14 @@ class Function:
             for position, dtype in call.scalars:
                 given[position] = kind.scalar(fitting(names[position], dtype, given[position]), dtype, like)
             for position in call.copies:
-                given[position] = result_kind(given[position]).contiguous(given[position])
+                given[position] = self._copied(given[position])
             made = [] if out is not None else [result and kind.empty(*result, like) for result in call.results]
             if call.clears:
                 for result in made:
-                    (kind_of(result) or kind).zero(result)
+                    zero = functools.partial((kind_of(result) or kind).zero, result)
+                    zero()
+                    if _checks.active is not None:
+                        _checks.active.also(zero)
             everything = [*given, *made, None]
             pointers = [POINTERS[type(each)](each) for each in [everything[slot] for slot in call.slots]]
             scratch = self._scratch(call, like)
@@ -124,7 +128,7 @@ class Function:
             if _checks.active is None:
                 status = call.function(*arguments)
             else:
-                status = self._checked(call, everything, handle, arguments)
+                status = self._watched(call, everything, scratch, handle, arguments)
             if status:
                 call.library.check(call.symbol, status)
         if out is not None:
@@ -132,15 +136,27 @@ class Function:
         made = [None if result is None else kind.finish(result) for result in made]
         return made[0] if self._single else tuple(made)
 
-    def _checked(self, call: Prepared, everything: Sequence[Any], stream: int, arguments: Sequence[Any]) -> int:
-        """The C call in the checking mode."""
+    def _watched(
+        self, call: Prepared, everything: Sequence[Any], scratch: Any, stream: int, arguments: Sequence[Any]
+    ) -> int:
+        """The C call under a watcher."""
         pointers = [param.name for param in call.row.pointers]
         arrays = [everything[slot] for slot in call.slots]
         views = {
             name: None if array is None else (kind_of(array) or call.kind).view(array, name)
             for name, array in zip(pointers, arrays)
         }
-        return checked_call(call.function, call.row, views, self.spec.names, stream, arguments)
+        if _checks.active is not None:
+            _checks.active.keep(everything, scratch)
+        return watched_call(call.function, call.row, views, self.spec.names, stream, arguments)
+
+    def _copied(self, array: Any) -> Any:
+        """An array in row-major order, for C."""
+        kind = result_kind(array)
+        copy = kind.contiguous(array)
+        if _checks.active is not None and copy is not array:
+            _checks.active.also(functools.partial(kind.copy, copy, array))
+        return copy
 
     def _scratch(self, call: Prepared, like: Any) -> Any:
         if not call.workspace:
