@@ -46,6 +46,8 @@ from baracuda.dtypes import (
 from baracuda.errors import (
     BaracudaError,
     BufferTooSmallError,
+    CheckError,
+    ExportError,
     InternalError,
     InvalidProblemError,
     LibraryNotFoundError,
@@ -156,6 +158,8 @@ _OPS = {
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _LAZY["set_allocator"] = "_functions.arrays"
+_LAZY["checked"] = "_checks"
+_LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
 
 
 def __getattr__(name: str) -> Any:
@@ -190,11 +194,13 @@ __all__ = [
     "BinaryKind",
     "BufferTooSmallError",
     "CrossEntropyTargetKind",
+    "CheckError",
     "Descriptor",
     "ElementKind",
     "EmbeddingBagMode",
     "EmbeddingKind",
     "EpilogueKind",
+    "ExportError",
     "GatedActivationKind",
     "ImageKind",
     "InternalError",

@@ -297,6 +297,8 @@ def test_other_rows(read_text):
     assert row.in_place == {"y": ("x",)} and row.accumulates == "" and row.deterministic == "yes"
     row = read_text(TABLE + "accumulates = y\nin_place = no\n")["h_{T}"]
     assert row.in_place == {"y": ()} and row.is_apart and row.accumulates == "y"
+    row = read_text(TABLE + "indexes =\n    x < numel sorted or dim\n")["h_{T}"]
+    assert row.indexes == {"x": ("numel", False, True, "dim")}
 
 
 @pytest.mark.parametrize(("old", "new", "complaint"), [
@@ -315,6 +317,9 @@ def test_other_rows(read_text):
     ("gradients_of = f_{F}", "gradients_of = g.abi f_{F}", "No such file"),
     ("doc = y = h(x)", "accumulates = x\ndoc = a", "accumulates: 'x' is no `inout` parameter"),
     ("doc = y = h(x)", "in_place = x: y\ndoc = a", "in_place: 'x' is no output"),
+    ("doc = y = h(x)", "indexes = y < numel\ndoc = a", "indexes: 'y' is no input"),
+    ("doc = y = h(x)", "indexes = x < n\ndoc = a", "indexes: 'n' is no number of the row"),
+    ("doc = y = h(x)", "indexes = x > numel\ndoc = a", "indexes: 'x > numel' is not 'operand < extent"),
     ("doc = y = h(x)", "in_place = y: z\ndoc = a", "in_place: 'z' is no input"),
     ("doc = y = h(x)\n", "", "key 'doc' is missing"),
     ("doc = y = h(x)", "docs = a\ndoc = a", "unknown key 'docs'"),
@@ -339,5 +344,6 @@ def test_the_python_table_is_that_of_the_rows():
     optable = importlib.import_module("baracuda._optable")
     for ours, row in zip(optable.rows(), importlib.import_module("abi_table").read_all(), strict=True):
         assert [tuple(p) for p in ours.params] == [dataclasses.astuple(p) for p in row.params], row.name
-        for name in ("name", "family", "functions", "slots", "reads", "saves", "defaults", "in_place", "accumulates"):
+        for name in ("name", "family", "functions", "slots", "reads", "saves", "defaults", "in_place", "accumulates",
+                     "indexes"):  # fmt: skip
             assert getattr(ours, name) == getattr(row, name), f"{row.name}: {name}"

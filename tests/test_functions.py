@@ -457,3 +457,9 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_others(rng, name):
     OTHERS[name](rng, getattr(bk, name))
+
+
+def test_the_gradient_of_a_function_of_one_array_is_of_the_shape_of_all():
+    dy, x = np.ones((3, 4)), np.full(4, 2.0)
+    for name in ("elu", "gelu", "square"):
+        assert getattr(bk, f"{name}_backward")(dy, x).shape == (3, 4)

@@ -99,6 +99,7 @@ class Row:
     is_apart: bool  # no output may be an input
     in_place: dict[str, tuple[str, ...]]  # output -> inputs that it may be
     accumulates: str  # the output that is added to
+    indexes: dict[str, tuple[str, bool, bool, str]]  # index operand -> extent, whether it may be that, sorted, or what
     doc: str
     is_bare: bool = False  # no workspace stands before the stream
 

@@ -57,6 +57,8 @@ deterministic  no, or "workspace" (only with one); by default yes
 in_place       the inputs of its strides that an output may be, `y: cond a b`, where they are not all those of its dtype
                and extents; or no: no output may be an input at all
 accumulates    the output to which the op adds; others are overwritten
+indexes        the operands that are indices, of what, one a line: `ids < num_segments sorted`, `offsets <= n sorted`,
+               `indices < rows or padding`. Kernels take any values, as `doc` says; the checking mode does not
 doc            one paragraph for the header and the op list; that of a strided form that follows from `pointwise` is
                written by the generator
 """
@@ -77,7 +79,8 @@ SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
     "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", *CLASSES, "include", "units", "sums", "reads",
-    "workspace", "deterministic", "in_place", "accumulates", "doc",
+    "workspace", "deterministic", "in_place", "accumulates", "indexes",
+    "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like"}  # keys that a row does not take from another
 MOST_OPERANDS = 8  # kMostStrided of core/abi/strided_args.h
@@ -241,6 +244,23 @@ def parse_reads(text: str, functions: dict[str, str], params: tuple[Param, ...])
     return reads
 
 
+def parse_indexes(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, bool, bool, str]]:
+    """(extent, whether an index may be that, whether they are sorted, another value that an index may have)."""
+    inputs, scalars = ({p.name for p in params if p.direction == kind} for kind in ("in", ""))
+    indexes = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        m = re.fullmatch(r"(\w+) (<=?) (\w+)( sorted)?(?: or (\w+))?", line)
+        if not m:
+            raise TableError(f"indexes: {line!r} is not 'operand < extent [sorted] [or parameter]'")
+        name, relation, extent, is_sorted, other = m.groups(default="")
+        if name not in inputs:
+            raise TableError(f"indexes: {name!r} is no input")
+        if unknown := {extent, *filter(None, [other])} - scalars:
+            raise TableError(f"indexes: {sorted(unknown)[0]!r} is no number of the row")
+        indexes[name] = (extent, relation == "<=", bool(is_sorted), other)
+    return indexes
+
+
 def listed(names: Sequence[str], last: str) -> str:
     """As in "a, b or c"."""
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
@@ -365,7 +385,8 @@ class Section:
             defaults={name: of_all | functions.defaults.get(name, {}) for name in functions.docs or ("",)},
             workspace=SUMS_WORKSPACE if sums else "" if follows else section.get("workspace", ""),
             deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
-            in_place=in_place, accumulates=accumulates, doc=doc, is_bare="tail" in section,
+            in_place=in_place, accumulates=accumulates, doc=doc,
+            is_bare="tail" in section, indexes=parse_indexes(section.get("indexes", ""), params),
         )  # fmt: skip
 
 

@@ -353,7 +353,8 @@ def oplist_text(rows: list[Row]) -> str:
         params = tuple(dataclasses.astuple(p) for p in row.params)
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
         about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)
-        fields = (row.name, row.family, row.functions, row.slots, params, check, row.reads, *about, row.is_bare)
+        about = (*about, row.is_bare, row.indexes)
+        fields = (row.name, row.family, row.functions, row.slots, params, check, row.reads, *about)
         lines += ["    (", *(f"        {field!r}," for field in fields), "    ),"]
     return "\n".join(lines) + "\n)\n"
 
