@@ -8656,10 +8656,367 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
 
+/* ---- norm ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * rms_norm_{T}  (T: f32 f16 bf16 f64)
+ * y = x / r * gamma, r = sqrt(mean of x^2 over the axes in norm_axes_mask + eps); rms_out is r. norm_total_extent
+ * is the number of elements of a row, gamma has one for each in row-major order; NULL stands for 1. stride_rms of
+ * NULL is row-major. y may be x, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_rms: i64 [rank]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   rms_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f32_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f32_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_f32_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f16_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f16_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_f16_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_bf16_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_bf16_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_bf16_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f64_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f64_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_f64_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * rms_norm_{T}_strided  (T: f32 f16 bf16 f64)
+ * Another name of rms_norm_{T}.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_rms: i64 [rank]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   rms_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f32_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f32_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_f32_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f16_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f16_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_f16_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_bf16_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_bf16_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_bf16_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f64_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f64_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_f64_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * rms_norm_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h = dy * gamma and xh = x / rms: dx = (h - xh * mean of h * xh) / rms, dgamma = sum over the rows of dy *
+ * xh. Without rows dgamma is 0. dx may be dy or x, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_rms: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    rms: T [shape with 1 along norm_axes_mask]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * rms_norm_backward_{T}_strided  (T: f32 f16 bf16 f64)
+ * Another name of rms_norm_backward_{T}.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_rms: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    rms: T [shape with 1 along norm_axes_mask]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f32_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_bf16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * layer_norm_{T}  (T: f32 f16 bf16 f64)
+ * y = (x - mean) * inv_std * gamma + beta, mean and inv_std = 1 / sqrt(variance + eps) over the axes in
+ * norm_axes_mask, the variance that of the whole row, in a pass of its own. norm_total_extent is the number of
+ * elements of a row, gamma and beta have one for each in row-major order; NULL stands for 1 and 0. stride_save, of
+ * both saved statistics, is row-major where it is NULL. y may be x, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_save: i64 [rank]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    beta: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   mean_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   out   inv_std_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f32_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f32_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_f32_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f16_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f16_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_f16_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_bf16_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_bf16_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_bf16_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f64_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f64_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_f64_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * layer_norm_{T}_strided  (T: f32 f16 bf16 f64)
+ * Another name of layer_norm_{T}.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_save: i64 [rank]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    beta: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   mean_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   out   inv_std_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f32_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f32_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_f32_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f16_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f16_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_f16_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_bf16_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_bf16_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_bf16_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f64_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f64_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_f64_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * layer_norm_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h = dy * gamma and xh = (x - mean) * inv_std: dx = inv_std * (h - mean of h - xh * mean of h * xh), dgamma
+ * = sum over the rows of dy * xh, dbeta = sum over the rows of dy. Without rows dgamma and dbeta are 0. dx may be
+ * dy or x, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_save: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    mean_in: T [shape with 1 along norm_axes_mask]
+ *   in    inv_std_in: T [shape with 1 along norm_axes_mask]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   out   dbeta: T [norm_total_extent], may be NULL
+ *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * layer_norm_backward_{T}_strided  (T: f32 f16 bf16 f64)
+ * Another name of layer_norm_backward_{T}.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_save: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    mean_in: T [shape with 1 along norm_axes_mask]
+ *   in    inv_std_in: T [shape with 1 along norm_axes_mask]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   out   dbeta: T [norm_total_extent], may be NULL
+ *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f32_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_bf16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * batch_norm_{T}  (T: f32 f16 bf16 f64)
+ * y = (x - mean) * rstd * gamma + beta, mean and rstd = 1 / sqrt(variance + eps) of a group, the variance that of
+ * the whole group, in a pass of its own; gamma and beta have one element a channel, NULL stands for 1 and 0.
+ * group_kind 0: a channel is a group, over n and the spatial axes, and num_groups only has to be positive.
+ * group_kind 1: each of num_groups equal parts of an item's channels is a group, n * num_groups + part. No running
+ * statistics. y may be x.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    beta: T [c_extent], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T [group_count]
+ *   out   saved_rstd: T [group_count]
+ *   workspace optional: spreads few large groups over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_batch_norm_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_batch_norm_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_batch_norm_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_batch_norm_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+
+/*
+ * group_norm_{T}  (T: f32 f16 bf16 f64)
+ * Another name of batch_norm_{T}: group_kind chooses. With group_kind 1 and num_groups = c_extent it is instance
+ * norm.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    beta: T [c_extent], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T [group_count]
+ *   out   saved_rstd: T [group_count]
+ *   workspace optional: spreads few large groups over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+
+/*
+ * batch_norm_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h = dy * gamma and xh = (x - mean) * rstd: dx = rstd * (h - mean of h - xh * mean of h * xh), means over a
+ * group, dgamma = sum over a channel of dy * xh, dbeta = sum over a channel of dy. Without items dgamma and dbeta
+ * are 0. dx may be dy or x.
+ *   in    dy: T [n_extent, c_extent, spatial_extent]
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    saved_mean: T [group_count]
+ *   in    saved_rstd: T [group_count]
+ *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dgamma: T [c_extent], may be NULL
+ *   out   dbeta: T [c_extent], may be NULL
+ *   workspace optional: spreads the sums over the chip; 8 bytes a group, which others ask for, are taken for none
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_batch_norm_backward_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_batch_norm_backward_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_batch_norm_backward_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_batch_norm_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+
+/*
+ * group_norm_backward_{T}  (T: f32 f16 bf16 f64)
+ * Another name of batch_norm_backward_{T}: group_kind chooses.
+ *   in    dy: T [n_extent, c_extent, spatial_extent]
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    saved_mean: T [group_count]
+ *   in    saved_rstd: T [group_count]
+ *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dgamma: T [c_extent], may be NULL
+ *   out   dbeta: T [c_extent], may be NULL
+ *   workspace optional: spreads the sums over the chip; 8 bytes a group, which others ask for, are taken for none
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_backward_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_backward_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_backward_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+
 /* ---- reduce ---------------------------------------------------------------------------------------------------- */
 
 /*
- * arg_reduce_{F}_{T}_{U}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64, U: i32 i64 u32)
+ * arg_reduce_{F}_{T}_{U}  (T: f32 f16 bf16 f64, U: i32 u32)
  * y[c] = f along one axis, counted from 0: of equal elements the first, of NaNs the first, before any number; -0
  * equals 0. The axis is 1 in output_shape: reduce_extent elements, at least 1, reduce_stride_x apart; the entry of
  * stride_x at it is not used.
@@ -8676,39 +9033,67 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_c
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f32_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f32_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f32_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f32_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f32_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f32_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f32_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f32_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f32_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f16_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f16_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f16_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f16_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f16_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f16_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f16_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f16_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f16_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_bf16_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_bf16_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_bf16_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_bf16_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_bf16_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_bf16_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_bf16_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_bf16_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_bf16_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f64_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f64_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f64_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f32_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f32_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f16_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f16_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_bf16_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_bf16_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * arg_reduce_{F}_{T}_{U}  (T: u8 i8 i16 u32 i32 i64, U: i32 i64 u32)
+ * y[c] = f along one axis, counted from 0: of equal elements the first, of NaNs the first, before any number; -0
+ * equals 0. The axis is 1 in output_shape: reduce_extent elements, at least 1, reduce_stride_x apart; the entry of
+ * stride_x at it is not used.
+ *   argmax  the place of the greatest x
+ *   argmin  the place of the least x
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: U [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u8_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u8_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_u8_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
@@ -8763,42 +9148,6 @@ BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i64_i64_workspace_size(in
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i64_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i64_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i64_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f32_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f32_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f32_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f16_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f16_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f16_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_bf16_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_bf16_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_bf16_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u8_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u8_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_u8_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
@@ -8855,8 +9204,10 @@ BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i64_u32_can_implement(in
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i64_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 
 /*
- * arg_reduce_{F}_{T}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64)
- * arg_reduce_{F}_{T}_i64 under the reference ABI's name.
+ * arg_reduce_{F}_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f along one axis, counted from 0: of equal elements the first, of NaNs the first, before any number; -0
+ * equals 0. The axis is 1 in output_shape: reduce_extent elements, at least 1, reduce_stride_x apart; the entry of
+ * stride_x at it is not used.
  *   argmax  the place of the greatest x
  *   argmin  the place of the least x
  *   host  output_shape: i32 [rank]
@@ -8879,24 +9230,6 @@ BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_bf16_workspace_size(int64
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
@@ -8909,24 +9242,6 @@ BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_bf16_workspace_size(int64
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
-BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 
 /*
  * reduce_sum_backward_{T}  (T: f32 f16 bf16 f64)
@@ -9334,6 +9649,91 @@ BARACUDA_API int32_t baracuda_kernels_reduce_std_f64_can_implement(int64_t outpu
 BARACUDA_API size_t baracuda_kernels_reduce_std_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
 
 /*
+ * reduce_max_min_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx of y = max x or min x: dy over the number of elements that equal y, where x does, else 0; NaN equals NaN
+ * here. The axes that were reduced are those along which stride_dy and stride_y are 0. dx may be x.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+
+/*
+ * reduce_prod_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx of y = prod x: dy times the product of the other elements, also beside zeros. The axes that were reduced are
+ * those along which stride_dy and stride_y are 0. dx may be x.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   An input but dy may be NULL where no wanted output reads it. These read: dx: x.
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+
+/*
+ * reduce_{F}_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the variance or the deviation of n = reduce_extent elements along one axis, from dy and x, of which
+ * mean and deviation are computed; NaN for n <= correction. reduce_extent and reduce_stride_x are those of x at
+ * reduce_axis; stride_dy is 0 there. dx may be x.
+ *   var  dy 2 (x - mean) / (n - correction)
+ *   std  dy (x - mean) / ((n - correction) std); 0 where the deviation is
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   An input but dy may be NULL where no wanted output reads it. These read: var dx: x; std dx: x.
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+
+/*
  * reduce_{F}_{T}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64 bool)
  * y[c] = f along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart; the entry of
  * stride_x at it is not used. NaN is not 0, -0 is; of nothing any is 0 and all is 1.
@@ -9477,7 +9877,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_bool_workspace_size(in
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
  *   out   y: T [shape]
- *   workspace chunks of long rows; with NULL few long rows are scanned by few threads
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -9542,6 +9942,191 @@ BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f64_can_implement(int6
 BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
 
 /*
+ * scan_{F}_{T}  (T: i32 i64)
+ * y[k] = {F}: over j <= k along scan_axis or, if reverse is not 0, over j >= k. scan_extent is shape[scan_axis],
+ * scan_stride_x is stride_x[scan_axis]. y may be x, of equal strides.
+ *   cumsum   sum of x[j], modulo 2^width
+ *   cumprod  product of x[j], modulo 2^width
+ *   cummax   largest x[j]
+ *   cummin   smallest x[j]
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+
+/*
+ * scan_exclusive_{F}_{T}  (T: f32 f16 bf16 f64)
+ * y[k] = {F}: over j < k along scan_axis or, if reverse is not 0, over j > k; of no terms 0, 1, -inf, inf and
+ * -inf. scan_extent is shape[scan_axis], scan_stride_x is stride_x[scan_axis]. y may be x, of equal strides.
+ *   cumsum          sum of x[j]
+ *   cumprod         product of x[j]
+ *   cummax          largest x[j]
+ *   cummin          smallest x[j]
+ *   log_cumsum_exp  ln of the sum of exp(x[j])
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+
+/*
+ * scan_{F}_indices_{T}  (T: f32 f16 bf16 f64)
+ * y[k] = {F} x[j] over j <= k along scan_axis or, if reverse is not 0, over j >= k, and indices[k] = its j: the
+ * first that the scan meets of equal ones, and the first NaN. y may be x, of equal strides.
+ *   cummax  largest
+ *   cummin  smallest
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_indices: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   out   indices: i64 [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
+/*
+ * scan_cumsum_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[j] = sum of dy[i] over the results i that x[j] went into: i >= j, or i <= j if reverse, that of the forward
+ * op, is not 0. dx may be dy, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   out   dx: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
+/*
  * scan_{F}_backward_{T}  (T: f32 f16 bf16 f64)
  * {F}, over the results i that x[j] went into: i >= j, or i <= j if reverse, that of the forward op, is not 0. y
  * is the forward op's result. dx may be dy or x, of equal strides.
@@ -9556,7 +10141,7 @@ BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_f64_workspace_size(int6
  *   in    x: T [shape]
  *   in    y: T [shape]
  *   out   dx: T [shape]
- *   workspace chunks of long rows; with NULL few long rows are scanned by few threads
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -9597,7 +10182,7 @@ BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_f64_workspace_
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   out   dx: T [shape]
- *   workspace chunks of long rows; with NULL few long rows are scanned by few threads
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
