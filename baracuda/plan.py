@@ -344,9 +344,7 @@ class Plan:
             function = self.library.function(op.name)
         tail = (raw_stream,) if op.row.is_bare else (pointer, size, raw_stream)
         if key is not None:
-            self._known[key] = Known(
-                function, symbol_name(op.name), op.row, self._names(op), args, (*call, *tail[:-1])
-            )
+            self._known[key] = Known(function, symbol_name(op.name), op.row, self._names(op), args, (*call, *tail[:-1]))
         if _checks.active is not None:
             function = functools.partial(self._watched, function, op, args, workspace, handle)
         return functools.partial(function, *call, *tail), symbol_name(op.name), handle
