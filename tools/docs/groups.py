@@ -22,8 +22,13 @@ TITLES = {
     "attention": "Attention",
     "embedding": "Embedding",
     "image": "Image",
+    "loss": "Losses",
+    "norm": "Normalization",
+    "reduce": "Reductions",
+    "scan": "Scans",
     "segment": "Segments",
     "shape_layout": "Shape and layout",
+    "softmax": "Softmax",
 }
 
 
