@@ -93,6 +93,10 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
 if TYPE_CHECKING:
+    from baracuda._checks import checked as checked
+    from baracuda._functions.arrays import set_allocator as set_allocator
+    from baracuda._graphs import Graph as Graph
+    from baracuda._graphs import graph as graph
     from baracuda.attention import *  # noqa: F403
     from baracuda.elementwise.affine import *  # noqa: F403
     from baracuda.elementwise.binary import *  # noqa: F403
@@ -160,14 +164,16 @@ _LAZY["checked"] = "_checks"
 _LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
 
 
-def __getattr__(name: str) -> Any:
-    module = _LAZY.get(name)
-    if module is None:
-        if name.startswith("_") or name not in _functions_of_arrays():
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module = "functions"
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    return value
+if not TYPE_CHECKING:  # for type checkers a name that is misspelt is none
+
+    def __getattr__(name: str) -> Any:
+        module = _LAZY.get(name)
+        if module is None:
+            if name.startswith("_") or name not in _functions_of_arrays():
+                raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            module = "functions"
+        value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

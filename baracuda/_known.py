@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from baracuda._ffi import ffi
 from baracuda._optable import Row
 from baracuda.operands import Args
 from baracuda.tensor import TensorRef
+
+_VOID = ffi.typeof("void *")
 
 
 class Known:
@@ -31,7 +34,7 @@ class Known:
 
     def arguments(self, args: Args) -> list[Any] | None:
         """C's arguments up to the stream; None where the addresses must be looked at more closely."""
-        call = self._call.copy()
+        call, cast = self._call.copy(), ffi.cast
         spans: list[tuple[bool, int, int]] = []
         for name, position, is_output, alignment, low, high in self._operands:
             view: TensorRef = getattr(args, name)
@@ -43,5 +46,5 @@ class Known:
                 if (is_output or other_is_output) and start < other_stop and other_start < stop:
                     return None
             spans.append((is_output, start, stop))
-            call[position] = view.pointer
+            call[position] = cast(_VOID, address)
         return call

@@ -6,13 +6,12 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from baracuda import _checks
 from baracuda._arch import arch_of
 from baracuda._calls import Call, Form, forms_of, op_names, operands_of, parameters_of
 from baracuda._checks import watched_call
-from baracuda._known import Known
 from baracuda._lib import Library, default_library, load, symbol_name
 from baracuda._optable import Op
 from baracuda._scratch import workspace_view
@@ -24,6 +23,9 @@ from baracuda.kinds import BackendKind, MathPrecision, OpCategory
 from baracuda.operands import Args, Operand, Views, check_overlaps, check_view, effective_strides, identical
 from baracuda.stream import stream_handle
 from baracuda.tensor import TensorRef, contiguous_stride
+
+if TYPE_CHECKING:
+    from baracuda._known import Known
 
 P = TypeVar("P", bound="Plan")
 _MOST_KNOWN = 256  # sorts of operands that a plan keeps the calls of
@@ -344,6 +346,8 @@ class Plan:
             function = self.library.function(op.name)
         tail = (raw_stream,) if op.row.is_bare else (pointer, size, raw_stream)
         if key is not None:
+            from baracuda._known import Known  # which needs the generated bindings
+
             self._known[key] = Known(function, symbol_name(op.name), op.row, self._names(op), args, (*call, *tail[:-1]))
         if _checks.active is not None:
             function = functools.partial(self._watched, function, op, args, workspace, handle)
