@@ -47,7 +47,8 @@ def backward_peer(name, inputs):
 
 def cells(problem, name, chosen):
     """Rows of an operand; of indices as integers."""
-    return problem.indices[name][chosen] if name in problem.indices else rows(problem, name, chosen)
+    found = problem.indices[name][chosen] if name in problem.indices else rows(problem, name, chosen)
+    return found.reshape(len(chosen), *problem.buffers[name].operand.shape[1:])
 
 
 def whole(problem, name):
@@ -73,7 +74,7 @@ def of_slopes(oracle, inputs, numbers, count):
         with np.errstate(all="ignore"):
             slopes = oracle.slope(*(cells(problem, x, chosen) for x in inputs), *numbers)
         for output, (value, magnitude) in zip(oracle.gradients, slopes):
-            got = rows(problem, output, chosen)
+            got = cells(problem, output, chosen)
             if wrong := compare(problem, got, value / count, UNITS * magnitude / count):
                 return f"{output} {wrong}"
         return ""
