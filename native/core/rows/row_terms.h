@@ -57,7 +57,8 @@ Inputs<In...> from_row(const Inputs<In...>& x, const int64_t* stride, int64_t fi
     return inputs((get<I>(x.pointer) + first * stride[I])...);
 }
 template <class... RowIn, size_t... R>
-Inputs<RowIn...> from_row([[maybe_unused]] const Inputs<RowIn...>& x, [[maybe_unused]] int64_t first, std::index_sequence<R...>) {
+Inputs<RowIn...> from_row([[maybe_unused]] const Inputs<RowIn...>& x, [[maybe_unused]] int64_t first,
+                          std::index_sequence<R...>) {
     return inputs((get<R>(x.pointer) + first)...);
 }
 

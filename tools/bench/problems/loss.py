@@ -45,8 +45,14 @@ def backward_peer(name, inputs):
     return peer
 
 
+def cells(problem, name, chosen):
+    """Rows of an operand; of indices as integers."""
+    found = problem.indices[name][chosen] if name in problem.indices else rows(problem, name, chosen)
+    return found.reshape(len(chosen), *problem.buffers[name].operand.shape[1:])
+
+
 def whole(problem, name):
-    return rows(problem, name, np.arange(problem.buffers[name].operand.shape[0]))
+    return cells(problem, name, np.arange(problem.buffers[name].operand.shape[0]))
 
 
 def of_terms(oracle, inputs, numbers):
@@ -66,9 +72,9 @@ def of_slopes(oracle, inputs, numbers, count):
     def check(problem):
         chosen = picks(problem, count)
         with np.errstate(all="ignore"):
-            slopes = oracle.slope(*(rows(problem, x, chosen) for x in inputs), *numbers)
+            slopes = oracle.slope(*(cells(problem, x, chosen) for x in inputs), *numbers)
         for output, (value, magnitude) in zip(oracle.gradients, slopes):
-            got = rows(problem, output, chosen)
+            got = cells(problem, output, chosen)
             if wrong := compare(problem, got, value / count, UNITS * magnitude / count):
                 return f"{output} {wrong}"
         return ""
