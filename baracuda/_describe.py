@@ -13,7 +13,7 @@ _WIDTH = 116
 _GUARANTEE = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace"}
 _DIRECTION = {"in": "in", "out": "out", "out?": "out, may be NULL", "inout": "in and out", "host": "host array"}
 # Words of an op's name that tell forms of one function apart.
-FORMS = {"backward", "param", "strided", "inplace", "u8cond", "u32cond", "i64cond"}
+FORMS = {"backward", "param", "strided", "exclusive", "indices", "inplace", "u8cond", "u32cond", "i64cond"}
 # Prefixes of names that people leave out: gelu is unary_gelu.
 _PREFIXES = ("", "unary_", "binary_", "binary_cmp_", "ternary_", "gated_", "scan_")
 
