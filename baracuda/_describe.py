@@ -16,7 +16,7 @@ _DIRECTION = {
     "host": "host array",
 }  # fmt: skip
 # Words of an op's name that tell forms of one function apart.
-FORMS = {"backward", "param", "strided", "inplace", "u8cond", "u32cond", "i64cond"}
+FORMS = {"backward", "param", "strided", "exclusive", "indices", "inplace", "u8cond", "u32cond", "i64cond"}
 # Prefixes of names that people leave out: gelu is unary_gelu.
 _PREFIXES = ("", "unary_", "binary_", "binary_cmp_", "ternary_", "gated_", "scan_")
 

@@ -13,6 +13,9 @@
 
 namespace bk {
 
+template <class T>
+constexpr T kLeast = std::numeric_limits<T>::min();
+
 template <class C>
 constexpr C kInfinity = std::numeric_limits<C>::infinity();
 
@@ -72,12 +75,10 @@ struct Extreme {
     }
     BK_HD compute_t<T> original(C x) const { return static_cast<compute_t<T>>(order(static_cast<compute_t<T>>(x))); }
     BK_HD C least() const {
-        if constexpr (std::is_integral_v<T>) {
-            constexpr T least = std::numeric_limits<T>::min();
-            return static_cast<C>(least);
-        } else {
+        if constexpr (std::is_integral_v<T>)
+            return static_cast<C>(kLeast<T>);
+        else
             return -kInfinity<C>;
-        }
     }
 };
 

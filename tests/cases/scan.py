@@ -8,6 +8,8 @@ from tools.oracle.numerics import round_to
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
 
+SAVES = ("cumprod", "log_cumsum_exp")  # whose gradients read y
+
 # --- references: scans over axis 0, forward ---------------------------------------------------------------------------
 
 
@@ -205,7 +207,7 @@ def cumsum_backward(draw, shape, axis, reverse=False, kind="normal", x=None, dx=
 def backward(draw, shape, axis, reverse=False, kind="normal", dy=None, x=None, y=None, dx=None):
     layouts = {"dy": dy, "x": x, "y": y, "dx": dx}
     strides = {name: strides_for(shape, **layout or {}) for name, layout in layouts.items()}
-    saves = draw.function in ("cumprod", "log_cumsum_exp")
+    saves = draw.function in SAVES
     arrays = {
         "dy": draw.floats(shape, "normal" if kind != "special" else kind, strides["dy"]),
         "x": terms(draw, shape, kind, strides["x"]),

@@ -18,7 +18,8 @@ def torch_scan(function):
     def peer(torch, t, scalars):
         if function in TORCH:
             scan = getattr(torch, TORCH[function])
-            return lambda: scan(t["x"], scalars["scan_axis"], out=t["y"])
+            kind = {} if function == "log_cumsum_exp" else {"dtype": t["y"].dtype}  # integers would give int64
+            return lambda: scan(t["x"], scalars["scan_axis"], **kind, out=t["y"])
         return lambda: getattr(torch, function)(t["x"], scalars["scan_axis"])
 
     return peer
@@ -45,9 +46,11 @@ def check(problem):
         chosen = picks(problem, math.prod(shape[:-1]), 4)
         x, y = rows(problem, "x", chosen), rows(problem, "y", chosen)
         expected = NUMPY[function].accumulate(x, 1)
+        if problem.dtype == "i32":
+            return "" if np.array_equal(y, expected) else "is not the sum of integers"
         terms = np.cumsum(np.abs(x), 1) if function == "cumsum" else np.abs(expected) + 1
         return compare(problem, y, expected, terms)
-    for place in (0, 1000, shape[0] - 1):
+    for place in (0, 1000, shape[0] - 1) if function == "cumsum" else (0, 1000):
         if function == "cumsum":
             total, size = problem.data.row_sums(problem.buffers["x"], np.arange(place + 1))
         else:
