@@ -19,8 +19,10 @@ constexpr int kMostChunksInOutput = 512;
 constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
 
-// Elements of a chunk, of which each is held in so many bytes: what is done once a chunk should not count.
-constexpr int row_chunk_of(size_t bytes) { return bytes <= 4 ? 128 : 64; }
+// Elements of a chunk: what is done once a chunk should not count, nor what is done for elements that short rows lack.
+constexpr int kShortRow = 16;
+template <class Held>
+constexpr int kLongRowChunk = sizeof(Held) <= 4 ? 128 : 64;
 
 // Elements first, first + 1, ... of a row, of which `exist` are some.
 struct RowChunk {
@@ -102,16 +104,16 @@ void parallel_rows(int64_t count, int64_t grain, const Body& body) {
 // What is done to a chunk.
 enum RowWork : int { kLoads = 1, kSums = 2, kMaps = 4 };
 
-template <class F, int Full, int Single, class X, class K, class P, class Y, class S>
+template <int kRowChunk, class F, int Full, int Single, class X, class K, class P, class Y, class S>
 struct RowJob;
 
-template <class F, int Full, int Single, class... In, class... Column, class... RowIn, class... Out, class... Saved>
-struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>> {
+template <int kRowChunk, class F, int Full, int Single, class... In, class... Column, class... RowIn, class... Out, class... Saved>
+struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>,
+              Outputs<Saved...>> {
     using Row = typename F::Row;
     using Acc = typename F::Acc;
     using Held = typename F::Held;
     using At = Offsets<Full + Single, uint64_t>;
-    static constexpr int kRowChunk = row_chunk_of(sizeof(Held));
     struct alignas(64) Group {
         Held held[kRowChunk];
         Acc mine;
@@ -344,14 +346,28 @@ Status map_rows(const Launch&, const RowAxes<Full, Single>& axes, const F& f, co
                 const Inputs<Column...>& columns, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& y,
                 const Outputs<Saved...>& saved) {
     static_assert(Full == sizeof...(In) + sizeof...(Out) && Single == sizeof...(RowIn) + sizeof...(Saved), "an operand each");
-    using Job = RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>>;
     const Layout<Full> inner = merge_axes(axes.inner);
     const auto outer = collapse(axes.outer);
-    const Job job{f,         Walk<Full + Single, uint64_t>(outer), RowLines<Full>(inner), inner.numel(), x.pointer, columns.pointer,
-                  row_inputs.pointer, y.pointer, saved.pointer};
     const int64_t bytes = (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(In))) +
                           (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(Out)));
-    job.run_rows(outer.numel(), bytes * job.n);
+    const auto run = [&](auto chunk) {
+        using Job = RowJob<decltype(chunk)::value, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>,
+                           Outputs<Out...>, Outputs<Saved...>>;
+        const Job job{f,
+                      Walk<Full + Single, uint64_t>(outer),
+                      RowLines<Full>(inner),
+                      inner.numel(),
+                      x.pointer,
+                      columns.pointer,
+                      row_inputs.pointer,
+                      y.pointer,
+                      saved.pointer};
+        job.run_rows(outer.numel(), bytes * job.n);
+    };
+    if (inner.numel() <= kShortRow)
+        run(std::integral_constant<int, kShortRow>{});
+    else
+        run(std::integral_constant<int, kLongRowChunk<typename F::Held>>{});
     return Status::kOk;
 }
 
