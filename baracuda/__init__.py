@@ -74,8 +74,10 @@ from baracuda.kinds import (
     OpCategory,
     ReduceKind,
     ReduceToOp,
+    ScanKind,
     SegmentKind,
     ShapeLayoutKind,
+    SoftmaxKind,
     TernaryKind,
     UnaryKind,
 )
@@ -99,8 +101,10 @@ if TYPE_CHECKING:
     from baracuda.functions import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
     from baracuda.reduce import *  # noqa: F403
+    from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
+    from baracuda.softmax import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -119,8 +123,12 @@ _OPS = {
     "embedding": "EmbeddingBag EmbeddingBagBackward",
     "image": "AffineGrid2d",
     "reduce": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace",
+    "scan": "Scan ScanBackward",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
+    "softmax": (
+        "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward"
+    ),
 }
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
@@ -179,8 +187,10 @@ __all__ = [
     "PrecisionGuarantee",
     "ReduceKind",
     "ReduceToOp",
+    "ScanKind",
     "SegmentKind",
     "ShapeLayoutKind",
+    "SoftmaxKind",
     "Status",
     "TensorMut",
     "TensorRef",

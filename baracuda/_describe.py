@@ -15,7 +15,7 @@ _DIRECTION = {"in": "in", "out": "out", "out?": "out, may be NULL", "inout": "in
 # Words of an op's name that tell forms of one function apart.
 FORMS = {"backward", "param", "strided", "inplace", "u8cond", "u32cond", "i64cond"}
 # Prefixes of names that people leave out: gelu is unary_gelu.
-_PREFIXES = ("", "unary_", "binary_", "binary_cmp_", "ternary_", "gated_")
+_PREFIXES = ("", "unary_", "binary_", "binary_cmp_", "ternary_", "gated_", "scan_")
 
 
 def guarantee(row: Row) -> str:

@@ -194,6 +194,21 @@ class ReduceToOp(IntEnum):
     PROD = 4
 
 
+class ScanKind(IntEnum):
+    CUMSUM = 0
+    CUMPROD = 1
+    CUMMAX = 2
+    CUMMIN = 3
+    LOG_CUMSUM_EXP = 4
+
+
+class SoftmaxKind(IntEnum):
+    SOFTMAX = 0
+    LOG_SOFTMAX = 1
+    GUMBEL_SOFTMAX = 2
+    SPARSEMAX = 3
+
+
 class SegmentKind(IntEnum):
     SEGMENT_SUM = 0
     SEGMENT_SUM_BACKWARD = 1

@@ -8503,6 +8503,171 @@ BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_bool_run(int64_t outp
 BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_bool_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 
+/* ---- scan ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * scan_{F}_{T}  (T: f32 f16 bf16 f64)
+ * y[k] = {F}: over j <= k along scan_axis or, if reverse is not 0, over j >= k. scan_extent is shape[scan_axis],
+ * scan_stride_x is stride_x[scan_axis]. Sums and products of f32 are kept in f64, sums of 16-bit floats in f32 or
+ * better. Of extrema the first NaN stays. y may be x, of equal strides.
+ *   cumsum          sum of x[j]
+ *   cumprod         product of x[j]
+ *   cummax          largest x[j]
+ *   cummin          smallest x[j]
+ *   log_cumsum_exp  ln of the sum of exp(x[j])
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace chunks of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+
+/*
+ * scan_{F}_backward_{T}  (T: f32 f16 bf16 f64)
+ * {F}, over the results i that x[j] went into: i >= j, or i <= j if reverse, that of the forward op, is not 0. y
+ * is the forward op's result. dx may be dy or x, of equal strides.
+ *   cumprod         dx[j] = sum of dy[i] y[i] / x[j], right where x is 0
+ *   log_cumsum_exp  dx[j] = sum of dy[i] exp(x[j] - y[i]), 0 where x[j] is -inf
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace chunks of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
+/*
+ * scan_{F}_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[j] = sum of dy[i] over the places i whose {F} term so far is x[j], the first of equal ones, and the first
+ * NaN. reverse is the forward op's.
+ *   cummax  largest
+ *   cummin  smallest
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   out   dx: T [shape]
+ *   workspace chunks of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
 /* ---- segment --------------------------------------------------------------------------------------------------- */
 
 /*
@@ -8684,16 +8849,21 @@ BARACUDA_API size_t baracuda_kernels_repeat_backward_f64_workspace_size(int64_t 
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
  *   out   y: T [shape]
+ *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_softmax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_softmax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_softmax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 
 /*
  * softmax_{T}_strided  (T: f32 f16 bf16 f64)
@@ -8703,16 +8873,21 @@ BARACUDA_API int32_t baracuda_kernels_softmax_f64_can_implement(int64_t numel, i
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
  *   out   y: T [shape]
+ *   workspace as for softmax
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_softmax_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_f32_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_softmax_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_f16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_softmax_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_bf16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_softmax_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 
 /*
  * log_softmax_{T}  (T: f32 f16 bf16 f64)
@@ -8722,16 +8897,21 @@ BARACUDA_API int32_t baracuda_kernels_softmax_f64_strided_can_implement(int64_t 
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
  *   out   y: T [shape]
+ *   workspace as for softmax
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_log_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 
 /*
  * log_softmax_{T}_strided  (T: f32 f16 bf16 f64)
@@ -8741,16 +8921,21 @@ BARACUDA_API int32_t baracuda_kernels_log_softmax_f64_can_implement(int64_t nume
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
  *   out   y: T [shape]
+ *   workspace as for softmax
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_log_softmax_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_f32_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_f16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_bf16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
 
 /*
  * softmax_backward_{T}  (T: f32 f16 bf16 f64)
@@ -8763,16 +8948,21 @@ BARACUDA_API int32_t baracuda_kernels_log_softmax_f64_strided_can_implement(int6
  *   in    dy: T [shape]
  *   in    y: T [shape]
  *   out   dx: T [shape]
+ *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 
 /*
  * softmax_backward_{T}_strided  (T: f32 f16 bf16 f64)
@@ -8784,16 +8974,21 @@ BARACUDA_API int32_t baracuda_kernels_softmax_backward_f64_can_implement(int64_t
  *   in    dy: T [shape]
  *   in    y: T [shape]
  *   out   dx: T [shape]
+ *   workspace as for softmax
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_f32_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_f16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_bf16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 
 /*
  * log_softmax_backward_{T}  (T: f32 f16 bf16 f64)
@@ -8805,16 +9000,21 @@ BARACUDA_API int32_t baracuda_kernels_softmax_backward_f64_strided_can_implement
  *   in    dy: T [shape]
  *   in    y: T [shape]
  *   out   dx: T [shape]
+ *   workspace as for softmax
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 
 /*
  * log_softmax_backward_{T}_strided  (T: f32 f16 bf16 f64)
@@ -8826,16 +9026,123 @@ BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f64_can_implement(int
  *   in    dy: T [shape]
  *   in    y: T [shape]
  *   out   dx: T [shape]
+ *   workspace as for softmax
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f32_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_bf16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+
+/*
+ * gumbel_softmax_{T}  (T: f32 f16 bf16 f64)
+ * Softmax along softmax_axis of v = (x - ln(-ln u)) inv_tau, or with hard != 0 a row of 0 with a 1 at its first
+ * largest v. u_rand is row-major over shape, of numbers in (0, 1): below 1e-20 (1e-30 of f64) counts as that, 1 as
+ * the largest number below 1. NaN and +inf make a row NaN as in softmax; of hard rows a NaN is the largest. y may
+ * be x if stride_y is stride_x.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   in    u_rand: f32 [numel]
+ *   out   y: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard);
+
+/*
+ * gumbel_softmax_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = inv_tau y (dy - sum y dy) along softmax_axis, y the soft result of gumbel_softmax. dx may be dy or y of
+ * equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+
+/*
+ * sparsemax_{T}  (T: f32 f16 bf16 f64)
+ * y = max(0, x - tau) along softmax_axis, with the tau for which a row sums to 1 (Martins and Astudillo 2016).
+ * NaN, +inf, or nothing but -inf in a row make it NaN. y may be x if stride_y is stride_x.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sparsemax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+
+/*
+ * sparsemax_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = dy - mean of dy over y > 0 where y > 0, else 0, along softmax_axis; y the result of sparsemax. dx may be dy
+ * or y of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sparsemax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sparsemax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sparsemax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sparsemax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 
 #ifdef __cplusplus
 }

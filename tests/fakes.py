@@ -103,6 +103,8 @@ EXAMPLES = {
     "BoolReduce": (bk.ReduceKind.ANY, SHAPE, 1), "CountReduce": (bk.ReduceKind.COUNT_NONZERO, SHAPE, 1),
     "ReduceTo": (bk.ReduceToOp.SUM, SHAPE, (3, 1)), "Trace": (3,),
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
+    "Scan": (bk.ScanKind.CUMSUM, SHAPE, 1), "ScanBackward": (bk.ScanKind.CUMPROD, SHAPE, 1),
+    "GumbelSoftmax": (SHAPE, 1, 0.5), "Softmax": (bk.SoftmaxKind.SOFTMAX, SHAPE, 1), "Sparsemax": (SHAPE, 1),
     "SegmentSum": (6, 5, 4), "Ternary": (bk.TernaryKind.CLAMP, SHAPE), "Unary": (bk.UnaryKind.GELU, SHAPE),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "UnsortedSegmentSum": (6, 5, 4), "Where": (SHAPE,),
 }  # fmt: skip

@@ -301,7 +301,7 @@ def test_other_rows(read_text):
 
 @pytest.mark.parametrize(("old", "new", "complaint"), [
     ("axis i32 dim", "i32 dim", r"\[h_{T}\]: parameter dim: its role, one of extent .* must stand before it"),
-    ("offset i64 x_half", "offset i64 z_half", "parameter z_half_offset: its name begins with that of no operand"),
+    ("offset i64 x_half", "offset i64 z_half", "parameter z_half_offset: its name begins and ends with that of no operand"),
     ("axis i32 dim", "host i64 stride_z[numel]", "parameter stride_z: there is no operand 'z'"),
     ("elu(p0=1)", "elu(p1=1)", "function 'elu': 'p1' is no parameter of the row"),
     ("elu(p0=1)", "elu(p0=a)", "default 'a' is no number"),

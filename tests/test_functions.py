@@ -371,6 +371,41 @@ def affine_grid(rng, call):
     close(call(theta, 3, 4), np.einsum("hwk,nck->nhwc", base, theta), 10)
 
 
+SCANS = {
+    "cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum, "logcumsumexp": np.logaddexp,
+}  # fmt: skip
+
+
+def scan(accumulate):
+    def check(rng, call):
+        for shape, axis in (((3, 4), -1), ((4, 3, 2), 0), ((7,), 0), ((2, 5, 3), 1), ((2, 0), -1)):
+            x = odd(rng, shape, -2, 2)
+            for layout in ("dense", "columns"):
+                close(call(LAYOUTS[layout](x), axis), accumulate(x, axis), 10)
+                backwards = np.flip(accumulate(np.flip(x, axis), axis), axis)
+                close(call(LAYOUTS[layout](x), axis=axis, reverse=True), backwards, 10)
+
+    return check
+
+
+def scan_backward(name):
+    """Along a row of two terms, of which the gradients are simple."""
+
+    def check(rng, call):
+        x, dy = np.array([[2.0, 3.0], [0.0, -1.0]]), odd(rng, (2, 2), -2, 2)
+        y = SCANS[name].accumulate(x, 1)
+        shares = {
+            "cumprod": (dy[:, 0] + dy[:, 1] * x[:, 1], dy[:, 1] * x[:, 0]),
+            "cummax": (dy[:, 0] + dy[:, 1] * (x[:, 1] <= x[:, 0]), dy[:, 1] * (x[:, 1] > x[:, 0])),
+            "cummin": (dy[:, 0] + dy[:, 1] * (x[:, 1] >= x[:, 0]), dy[:, 1] * (x[:, 1] < x[:, 0])),
+            "logcumsumexp": (dy[:, 0] + dy[:, 1] * np.exp(x[:, 0] - y[:, 1]), dy[:, 1] * np.exp(x[:, 1] - y[:, 1])),
+        }
+        saved = (x, y) if name in ("cumprod", "logcumsumexp") else (x,)
+        close(call(LAYOUTS["columns"](dy), *saved), np.stack(shares[name], 1), 10)
+
+    return check
+
+
 OTHERS = {
     **{name: compared(name) for name in ("eq", "ne", "gt", "ge", "lt", "le")},
     **{name: logical(TRUTH[name].holds) for name in ("logical_and", "logical_or", "logical_xor")},
@@ -381,6 +416,8 @@ OTHERS = {
     "unsorted_segment_sum": segment_sum(-1), "segment_sum_backward": segment_sum_backward,
     "unsorted_segment_sum_backward": segment_sum_backward, "tile": tile, "tile_backward": tile_backward,
     "affine_grid": affine_grid,
+    **{name: scan(function.accumulate) for name, function in SCANS.items()},
+    **{f"{name}_backward": scan_backward(name) for name in SCANS if name != "cumsum"},
     **{name: gated_forward(name) for name in GATED},
     **{f"{name}_backward": gated_backward(name) for name in GATED},
 }  # fmt: skip

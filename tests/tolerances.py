@@ -145,11 +145,31 @@ def reduction(e, f):
     return np.where(e.count > 1, (summation(e.count) + 4) * f.u * e.terms + rough * e.divided, 0)
 
 
+def scan(e, f):
+    """A running sum or product of `count` terms, and exponentials of `divided` in all: of 16 bits with an error of 2^-17
+    each, which the rounding hides, else of a few units."""
+    exponentials = 8 * f.u if f.s == f.u else 2.0**-16
+    return summation(e.count) * f.u * e.terms + exponentials * e.divided
+
+
+def softmax(e, f):
+    """Of `terms` the roundings of a sum of `count`, and of `divided` those of the exponentials' arguments and of what
+    is multiplied after; the exponential of the 16-bit types leaves out 2^-17 more, which the last rounding hides, and
+    what is no normal number of f32."""
+    rough = 6 * f.u if f.s == f.u else 6 * f.u + 2.0**-16
+    return (summation(e.count) + 4) * f.u * e.terms + rough * e.divided
+
+
+def sparsemax(e, f):
+    """Distances from the largest, of which those that count are below 1: a sum of `count`, over their number."""
+    return (summation(e.count) + 4) * f.u * e.terms
+
+
 CLASSES = {
     f.__name__: f
     for f in (
         exact, pointwise, total, total_of_products, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
-        ulp, gated, reduction,
+        ulp, gated, reduction, scan, softmax, sparsemax,
     )
 }  # fmt: skip
 

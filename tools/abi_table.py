@@ -128,9 +128,9 @@ def role_of(p: Param, operands: list[str], extents: set[str], located: dict[str,
     elif p.direction == "host":
         role = role or ("shape" if p.name.endswith("shape") else "parameter")
     elif role == "offset":
-        of = next((name for name in operands if p.name.startswith(f"{name}_")), "")
+        of = next((o for o in operands if p.name.startswith(f"{o}_") or p.name.endswith(f"_{o}")), "")
         if not of:
-            raise TableError(f"parameter {p.name}: its name begins with that of no operand")
+            raise TableError(f"parameter {p.name}: its name begins and ends with that of no operand")
     elif not role and p.dtype in ("i32", "i64"):
         role = "rank" if p.name == "rank" else "extent" if p.name in extents or p.name.endswith("numel") else ""
         if not role:

@@ -189,7 +189,10 @@ class _Problem:
 
     def offset(self, strides: tuple[int, ...]) -> int:
         axis = self._layout.offset_axis
-        return 0 if axis is None else int(self.descriptor.output_shape[axis] * strides[axis])
+        if axis is None:
+            return 0
+        halves = getattr(self.descriptor, "output_shape", None)  # of gated operands
+        return strides[axis] if halves is None else int(halves[axis] * strides[axis])
 
 
 class _Preparation:

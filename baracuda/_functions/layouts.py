@@ -32,7 +32,7 @@ class Layout:
     values: dict[str, Any]
     extents: dict[str, Shape]
     shapes: dict[str, Shape]
-    offset_axis: int | None = None  # of gated operands
+    offset_axis: int | None = None  # of gated operands and scans
     channel_axis: int | None = None  # of weights
 
 
@@ -100,6 +100,21 @@ def _gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs}, offset_axis=axis)
 
 
+def _scan(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    shape, reverse = shapes["x"], numbers["reverse"]
+    axis = axis_of("axis", numbers["axis"], shape)
+    for name, have in shapes.items():
+        if have != shape:
+            raise InvalidProblemError(f"{name} has shape {have}, expected that of x, {shape}")
+    if not isinstance(reverse, (bool, np.bool_)):
+        raise InvalidProblemError(f"reverse is {reverse!r}, must be a bool")
+    values = _whole(shape) | {"scan_axis": axis, "scan_extent": shape[axis], "reverse": int(reverse)}
+    pointers = [param.name for param in spec.row.params if param.is_pointer]
+    return Layout(
+        values, dict.fromkeys(pointers, shape), {out.pointer: shape for out in spec.outputs}, offset_axis=axis
+    )
+
+
 def _prelu(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     shape, weight = shapes["x"], shapes["weight"]
     single = math.prod(weight) == 1 and len(weight) < 2
@@ -136,6 +151,7 @@ def _repeat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
 
 _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Layout]] = {
     "pointwise": _pointwise, "named": _named, "gated": _gated, "prelu": _prelu, "repeat": _repeat,
+    "scan": _scan,
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from baracuda._optable import Param, Row, rows
 
 REQUIRED = object()  # the default of an argument that has none
-_PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated)_")
+_PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
 
@@ -46,10 +46,12 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "alibi": ("alibi", {"da": "dscores", "dslope": "dslopes"}),
     "segment_sum": ("segment_sum", {"input": "x", "d_output": "dy", "d_input": "dx"}),
     "unsorted_segment_sum": ("unsorted_segment_sum", {"input": "x", "d_output": "dy", "d_input": "dx"}),
+    **{name: (name, {"scan_axis": "axis"}) for name in ("cumsum", "cumprod", "cummax", "cummin")},
+    "log_cumsum_exp": ("logcumsumexp", {"scan_axis": "axis"}),
     **{name: (name, {"split_dim": "axis"}) for name in ("glu", "reglu", "swiglu", "geglu")},
 }
 ORDER = {"embedding_bag": ("indices", "weight", "offsets")}
-DEFAULTS: dict[str, Any] = {"axis": -1, "mode": "mean", "padding_idx": None}
+DEFAULTS: dict[str, Any] = {"axis": -1, "mode": "mean", "padding_idx": None, "reverse": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +139,8 @@ def _layout(row: Row) -> str:
     names = {param.name for param in row.params}
     if "split_dim" in names:
         return "gated"
+    if "scan_axis" in names:
+        return "scan"
     if "scalar_weight" in names:
         return "prelu"
     if "input_shape" in names:

@@ -13,6 +13,7 @@ namespace bk::op {
 // its own largest, so that one exponential an element is enough; groups meet in exp(m_group - m).
 template <class T>
 struct SoftmaxRows : RowDefaults {
+    static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     struct Acc {
         C max, sum;  // of exp(x - base_of(max))
@@ -21,7 +22,7 @@ struct SoftmaxRows : RowDefaults {
         C max, factor;  // 1 / s, or ln s
     };
     struct Part {
-        C base, factor;
+        C factor, base, log_sum;  // y = x factor - base - log_sum, where two of them change nothing
     };
     using Held = C;
 
@@ -39,35 +40,34 @@ struct SoftmaxRows : RowDefaults {
     BK_HD Acc sum_up(const Row&, Held (&x)[N], const W&) const {
         const C max = max_of(x), base = base_of(max);
         C e[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
-        for (int i = 0; i < N; ++i) {
-            e[i] = math::exp<T>(x[i] - base);
-            x[i] = log ? x[i] : e[i];
-        }
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) e[i] = math::exp_flushed<T>(x[i] - base);
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) x[i] = math::select(log, x[i], e[i]);
         return {max, sum_of(e)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        const C max = larger(a.max, b.max), base = base_of(max);
-        return {max, a.sum * math::exp<T>(a.max - base) + b.sum * math::exp<T>(b.max - base)};
+        const bool first = a.max > b.max;
+        const Acc high = first ? a : b, low = first ? b : a;
+        return {high.max, high.sum + low.sum * math::exp_flushed<T>(low.max - base_of(high.max))};
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row = {all.max, log ? math::log<T>(all.sum) : C(1) / all.sum};
         return false;
     }
     BK_HD Part part(const Row& row, const Acc& mine) const {
-        if (log) return {row.max, row.factor};
-        return {C(0), math::exp<T>(base_of(mine.max) - row.max) * row.factor};
+        if (log) return {C(1), row.max, row.factor};
+        return {math::exp_flushed<T>(base_of(mine.max) - row.max) * row.factor, C(0), C(0)};
     }
     BK_HD Pack<C> map(const Row&, const Part& part, int64_t, Held x) const {
-        return pack(log ? (x - part.base) - part.factor : x * part.factor);
+        return pack((x * part.factor - part.base) - part.log_sum);
     }
 };
 
-// y (dy - sum y dy), or dy - exp(y) sum dy.
+// scale y (dy - sum y dy), or scale (dy - exp(y) sum dy).
 template <class T>
 struct SoftmaxBackwardRows : RowDefaults {
+    static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     using Acc = C;
     struct Row {
@@ -78,6 +78,7 @@ struct SoftmaxBackwardRows : RowDefaults {
     };
 
     bool log;
+    C scale;
 
     BK_HD Row start() const { return {}; }
     BK_HD Held hold(const Row&, int64_t, C dy, C y) const { return {dy, y}; }
@@ -87,9 +88,7 @@ struct SoftmaxBackwardRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C term[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_HELD_LOOP
         for (int i = 0; i < N; ++i) term[i] = log ? held[i].dy : held[i].y * held[i].dy;
         return sum_of(term);
     }
@@ -99,7 +98,7 @@ struct SoftmaxBackwardRows : RowDefaults {
         return false;
     }
     BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Held& held) const {
-        return pack(log ? held.dy - math::exp<T>(held.y) * row.sum : held.y * (held.dy - row.sum));
+        return pack(scale * (log ? held.dy - math::exp_flushed<T>(held.y) * row.sum : held.y * (held.dy - row.sum)));
     }
 };
 

@@ -90,11 +90,24 @@ def draw_host(rng, row) -> tuple[dict, dict]:
             factors = host["repeats"] = [int(rng.choice([0, 1, 1, 2, 3])) for _ in shape]
     if "output_shape" in host and "input_shape" in host:  # any output extents go with input extents from 1 on
         host["input_shape"] = [max(1, e + int(rng.integers(-2, 3))) for e in shape]
+    # Along axes where outputs stand still.
+    sums = bool(row.workspace) and not factors and not {"scan_axis", "softmax_axis"} & set(names)
     for p in row.pointers:
         own = host[p.shape.split(",")[0].split(" ")[0]]
         wide = [e * f for e, f in zip(own, factors)] if factors and "repeats" in p.shape else own
-        host[f"stride_{p.name}"] = small_strides(rng, wide, not p.is_output or bool(row.workspace and not factors))
+        host[f"stride_{p.name}"] = small_strides(rng, wide, not p.is_output or sums)
     scalars = {counted: math.prod(shape), "rank": len(shape)}
+    if "scan_axis" in names:
+        axis = scalars["scan_axis"] = int(rng.integers(0, max(len(shape), 1)))
+        scalars["scan_extent"] = shape[axis] if shape else 1
+        if "scan_stride_x" in names:
+            scalars["scan_stride_x"] = host["stride_x"][axis] if shape else 1
+        scalars["reverse"] = int(rng.integers(0, 2))
+    if "softmax_axis" in names:
+        axis = scalars["softmax_axis"] = int(rng.integers(0, max(len(shape), 1)))
+        scalars["softmax_extent"] = shape[axis] if shape else 1
+        for name in (name for name in names if name.startswith("softmax_stride_")):
+            scalars[name] = host[name.removeprefix("softmax_")][axis] if shape else 1
     if "split_dim" in names:
         scalars["split_dim"] = int(rng.integers(0, max(len(shape), 1)))
         for name in ("x", "dx"):

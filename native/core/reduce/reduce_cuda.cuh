@@ -9,6 +9,7 @@
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
 #include "core/reduce/reduce.h"
+#include "core/reduce/shuffle.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -83,18 +84,6 @@ struct ReduceGrid {
     bool along_terms;
     unsigned broadcast;  // a bit for each input that stands still along the vectors' axis
 };
-
-template <class Acc>
-BK_DEVICE Acc shuffle_xor(const Acc& acc, int distance) {
-    constexpr int kWords = (sizeof(Acc) + 3) / 4;
-    uint32_t word[kWords] = {};
-    memcpy(word, &acc, sizeof(Acc));
-#pragma unroll
-    for (int w = 0; w < kWords; ++w) word[w] = __shfl_xor_sync(0xffffffffu, word[w], distance);
-    Acc other;
-    memcpy(&other, word, sizeof(Acc));
-    return other;
-}
 
 // Of the `deep` threads that share a result, the Acc of all; the thread of depth 0 has it. Every thread of the block calls it.
 template <class R>

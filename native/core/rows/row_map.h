@@ -14,7 +14,8 @@
 //                                       of N elements; may replace them by what map() reads. where.has(i) says whether held[i] is
 //                                       an element, where.count() how many are, where.at(i) which position it has
 //   Acc combine(const Acc& a, const Acc& b) const       elements of `a` precede those of `b`, or lie among them
-//   bool finish(Row&, const Acc&, int64_t n) const      true: all elements are summed up once more, with this Row
+//   bool finish(Row&, const Acc&, int64_t n) const      true: all elements are summed up once more, with this Row; once it was
+//                                       false, more calls must leave Row as it is, since other rows may need more passes
 //   Part part(const Row&, const Acc& mine) const        `mine`: what sum_up() gave for these elements
 //   Y map(const Row&, const Part&, int64_t j, const Held&, K... column_inputs) const      a Pack, one value an output
 //   S saved(const Row&) const                           a Pack, one value for each output of one value a row
@@ -30,11 +31,21 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
+#include "core/compiler_cpu.h"
 #include "core/math/math.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "core/types/pack.h"
 #include "core/types/vec.h"
+
+// Before a loop over held elements, no step of which reads what another wrote: on a GPU they are registers, on the CPU vectors.
+#if BK_ON_GPU
+#define BK_HELD_LOOP _Pragma("unroll")
+#elif BK_CUDA
+#define BK_HELD_LOOP
+#else
+#define BK_HELD_LOOP BK_VECTOR_LOOP
+#endif
 
 namespace bk {
 
@@ -42,6 +53,7 @@ struct Nothing {};
 
 // What row functions have that need none of it.
 struct RowDefaults {
+    static constexpr bool kOnePass = false;  // says, if true, that finish() is always false
     using Part = Nothing;
     BK_HD Nothing start() const { return {}; }
     template <class Row, class Acc>
@@ -71,53 +83,57 @@ Status map_rows(const Launch& launch, const RowAxes<Full, Single>& axes, const F
 
 // --- sums and extrema of held elements --------------------------------------------------------------------------------
 
-// In pairs: on the CPU each step is one of vectors.
+struct SumOf {
+    template <class C>
+    BK_HD C operator()(C a, C b) const {
+        return a + b;
+    }
+};
+
+// The larger; where one is NaN, any of them.
+struct LargerOf {
+    template <class C>
+    BK_HD C operator()(C a, C b) const {
+#if BK_ON_GPU
+        return ::max(a, b);
+#else
+        return math::max(a, b);
+#endif
+    }
+};
+
+// In pairs, into x[0]; on the CPU each step is one of vectors.
+template <int kWidth, class Op, class C>
+BK_HD void reduce_pairs(C* BK_RESTRICT x, const Op& op) {
+    if constexpr (kWidth > 0) {
+        BK_HELD_LOOP
+        for (int i = 0; i < kWidth; ++i) x[i] = op(x[i], x[i + kWidth]);
+        reduce_pairs<kWidth / 2>(x, op);
+    }
+}
+
+template <class Op, class C, int N>
+BK_HD C reduced(const C (&x)[N], const Op& op) {
+    static_assert((N & (N - 1)) == 0, "halves");
+    if constexpr (N == 1) {
+        return x[0];
+    } else {
+        C half[N / 2];
+        BK_HELD_LOOP
+        for (int i = 0; i < N / 2; ++i) half[i] = op(x[i], x[i + N / 2]);
+        reduce_pairs<N / 4>(half, op);
+        return half[0];
+    }
+}
+
 template <class C, int N>
 BK_HD C sum_of(const C (&x)[N]) {
-    static_assert((N & (N - 1)) == 0, "halves");
-    C half[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
-    for (int i = 0; i < N; ++i) half[i] = x[i];
-#if BK_ON_GPU
-#pragma unroll
-#endif
-    for (int width = N / 2; width > 0; width /= 2)
-#if BK_ON_GPU
-#pragma unroll
-#endif
-        for (int i = 0; i < width; ++i) half[i] = half[i] + half[i + width];
-    return half[0];
+    return reduced(x, SumOf{});
 }
 
-template <class C>
-BK_HD C larger(C a, C b) {
-#if BK_ON_GPU
-    return ::max(a, b);
-#else
-    return math::max(a, b);
-#endif
-}
-
-// The largest; where one is NaN, any of them.
 template <class C, int N>
 BK_HD C max_of(const C (&x)[N]) {
-    static_assert((N & (N - 1)) == 0, "halves");
-    C half[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
-    for (int i = 0; i < N; ++i) half[i] = x[i];
-#if BK_ON_GPU
-#pragma unroll
-#endif
-    for (int width = N / 2; width > 0; width /= 2)
-#if BK_ON_GPU
-#pragma unroll
-#endif
-        for (int i = 0; i < width; ++i) half[i] = larger(half[i], half[i + width]);
-    return half[0];
+    return reduced(x, LargerOf{});
 }
 
 // Merges neighbouring axes that all operands cross in one stride, and drops those of extent 1; their order stays.

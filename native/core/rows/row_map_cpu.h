@@ -14,10 +14,13 @@
 
 namespace bk {
 
-constexpr int kRowChunk = 64;
 constexpr int kHeldBytes = 6144;  // of a row that is held: a call takes at most 16 KiB of stack
+constexpr int kMostChunksInOutput = 512;
 constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
+
+// Elements of a chunk, of which each is held in so many bytes: what is done once a chunk should not count.
+constexpr int row_chunk_of(size_t bytes) { return bytes <= 4 ? 128 : 64; }
 
 // Elements first, first + 1, ... of a row, of which `exist` are some.
 struct RowChunk {
@@ -28,41 +31,14 @@ struct RowChunk {
     BK_HD int64_t at(int i) const { return first + i; }
 };
 
-struct WholeRowChunk {
-    int64_t first;
-    BK_HD bool has(int) const { return true; }
-    BK_HD int count() const { return kRowChunk; }
-    BK_HD int64_t at(int i) const { return first + i; }
-};
-
+// Elements that lie apart: no loop of vectors is worth its time to compile.
 template <class T>
-BK_HD void load_run(compute_t<T>* BK_RESTRICT to, const T* BK_RESTRICT from, int64_t step, int64_t count) {
-    if constexpr (std::is_same_v<T, f16>) {
-        if (step == 1) return widen_span(to, from, count);
-    }
-    if (step == 1) {
-        if (count == kRowChunk)
-            for (int i = 0; i < kRowChunk; ++i) to[i] = widen(from[i]);
-        else
-            for (int64_t i = 0; i < count; ++i) to[i] = widen(from[i]);
-    } else {
-        for (int64_t i = 0; i < count; ++i) to[i] = widen(from[i * step]);
-    }
+BK_COLD void gather_run(T* to, const T* from, int64_t step, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
 }
-
 template <class T>
-BK_HD void store_run(T* BK_RESTRICT to, const compute_t<T>* BK_RESTRICT from, int64_t step, int64_t count) {
-    if constexpr (std::is_same_v<T, f16>) {
-        if (step == 1) return narrow_span(to, from, count);
-    }
-    if (step == 1) {
-        if (count == kRowChunk)
-            for (int i = 0; i < kRowChunk; ++i) to[i] = narrow<T>(from[i]);
-        else
-            for (int64_t i = 0; i < count; ++i) to[i] = narrow<T>(from[i]);
-    } else {
-        for (int64_t i = 0; i < count; ++i) to[i * step] = narrow<T>(from[i]);
-    }
+BK_COLD void scatter_run(T* to, const T* from, int64_t step, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) to[i * step] = from[i];
 }
 
 // The inner axes as lines along the last one.
@@ -96,6 +72,36 @@ struct RowLines {
     }
 };
 
+// parallel_ranges, with the copies of chunks as loops.
+#if BK_ISA_DISPATCH
+template <class Body>
+BK_FOR_AVX512 BK_KEEPS_COPIES void run_rows_avx512(const Body& body, int64_t begin, int64_t end) {
+    body(begin, end);
+}
+
+template <class Body>
+BK_FOR_AVX2 BK_KEEPS_COPIES void run_rows_avx2(const Body& body, int64_t begin, int64_t end) {
+    body(begin, end);
+}
+#endif
+
+template <class Body>
+void parallel_rows(int64_t count, int64_t grain, const Body& body) {
+    split_ranges(count, grain, [&](int64_t begin, int64_t end) {
+#if BK_ISA_DISPATCH
+        switch (isa()) {
+            case Isa::kAvx512: return run_rows_avx512(body, begin, end);
+            case Isa::kAvx2: return run_rows_avx2(body, begin, end);
+            case Isa::kBase: break;
+        }
+#endif
+        run_range(body, begin, end);
+    });
+}
+
+// What is done to a chunk.
+enum RowWork : int { kLoads = 1, kSums = 2, kMaps = 4 };
+
 template <class F, int Full, int Single, class X, class K, class P, class Y, class S>
 struct RowJob;
 
@@ -104,9 +110,17 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
     using Row = typename F::Row;
     using Acc = typename F::Acc;
     using Held = typename F::Held;
-    using Group = Held[kRowChunk];
+    using At = Offsets<Full + Single, uint64_t>;
+    static constexpr int kRowChunk = row_chunk_of(sizeof(Held));
+    struct alignas(64) Group {
+        Held held[kRowChunk];
+        Acc mine;
+    };
     static constexpr int kIn = sizeof...(In), kOut = sizeof...(Out), kRowIn = sizeof...(RowIn);
-    static constexpr int kMostChunks = std::max<int>(1, kHeldBytes / static_cast<int>(sizeof(Group) + sizeof(Acc)));
+    static constexpr int kMostGroups = std::max<int>(1, kHeldBytes / static_cast<int>(sizeof(Group)));
+    // An output of what is held may hold it, too, until its values replace it.
+    static constexpr bool kHoldsInOutput =
+        F::kOnePass && kOut == 1 && sizeof(Acc) <= 8 && (std::is_same_v<Out, Held> && ...);
 
     const F& f;
     Walk<Full + Single, uint64_t> outer;
@@ -116,129 +130,147 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
     Pack<const Column*...> columns;
     Pack<const RowIn*...> row_inputs;
     Pack<Out*...> y;
-    Pack<Saved*...> outputs_of_row;
+    Pack<Saved*...> saved;
+
+    // A whole dense chunk is read where it lies, any other from a buffer.
+    template <class T>
+    BK_HD const T* chunk_of(const T* row, int k, int64_t first, int count, T* buffer) const {
+        if (lines.is_single && lines.step[k] == 1 && count == kRowChunk) return row + first;
+        lines.runs(k, first, count, [&](int64_t offset, int64_t done, int64_t run) {
+            if (lines.step[k] == 1)
+                memcpy(buffer + done, row + offset, static_cast<size_t>(run) * sizeof(T));
+            else
+                gather_run(buffer + done, row + offset, lines.step[k], run);
+        });
+        if (count < kRowChunk) memset(buffer + count, 0, static_cast<size_t>(kRowChunk - count) * sizeof(T));
+        return buffer;
+    }
+
+    template <class T>
+    static BK_HD void widen_chunk(compute_t<T>* BK_RESTRICT to, const T* BK_RESTRICT from) {
+        if constexpr (std::is_same_v<T, f16>)
+            widen_span(to, from, kRowChunk);
+        else
+            for (int i = 0; i < kRowChunk; ++i) to[i] = widen(from[i]);
+    }
 
     template <size_t... I>
-    BK_HD void hold_chunk(const Offsets<Full + Single, uint64_t>& at, const Row& row, int64_t first, int count, Held* held,
-                          std::index_sequence<I...>) const {
+    BK_HD void hold(const At& at, const Row& row, const RowChunk& where, Held (&held)[kRowChunk],
+                    std::index_sequence<I...>) const {
+        Pack<Block<In, kRowChunk>...> raw;
         Pack<Block<compute_t<In>, kRowChunk>...> cell;
-        (lines.runs(I, first, count,
-                    [&](int64_t offset, int64_t done, int64_t run) {
-                        load_run(get<I>(cell).cell + done, get<I>(x) + signed_offset(at.of[I]) + offset, lines.step[I], run);
-                    }),
+        (widen_chunk(get<I>(cell).cell,
+                     chunk_of(get<I>(x) + signed_offset(at.of[I]), I, where.first, where.exist, get<I>(raw).cell)),
          ...);
-        if (count == kRowChunk) {
-            BK_VECTOR_LOOP
-            for (int i = 0; i < kRowChunk; ++i) held[i] = f.hold(row, first + i, get<I>(cell).cell[i]...);
-        } else {
-            for (int i = 0; i < count; ++i) held[i] = f.hold(row, first + i, get<I>(cell).cell[i]...);
-            for (int i = count; i < kRowChunk; ++i) held[i] = f.pad();
-        }
+        BK_VECTOR_LOOP
+        for (int i = 0; i < kRowChunk; ++i) held[i] = f.hold(row, where.first + i, get<I>(cell).cell[i]...);
+        if (where.exist < kRowChunk)
+            for (int i = where.exist; i < kRowChunk; ++i) held[i] = f.pad();
     }
 
-    BK_HD void hold(const Offsets<Full + Single, uint64_t>& at, const Row& row, int64_t first, int count, Held* held) const {
-        hold_chunk(at, row, first, count, held, std::index_sequence_for<In...>{});
+    template <class T>
+    static BK_HD void load_column(Block<compute_t<T>, kRowChunk>& to, const T* column, const RowChunk& where) {
+        Block<T, kRowChunk> raw;
+        memset(&raw, 0, sizeof(raw));
+        if (column != nullptr) memcpy(&raw, column + where.first, static_cast<size_t>(where.exist) * sizeof(T));
+        widen_chunk(to.cell, raw.cell);
     }
 
-    BK_HD Acc sum_up(const Row& row, int64_t first, int count, Held* held) const {
-        Group& group = *reinterpret_cast<Group*>(held);
-        return count == kRowChunk ? f.sum_up(row, group, WholeRowChunk{first}) : f.sum_up(row, group, RowChunk{first, count});
-    }
-
-    template <class... C, size_t... I>
+    template <class... C, size_t... O>
     static BK_HD void put_cells(Pack<Block<compute_t<Out>, kRowChunk>...>& cell, int i, const Pack<C...>& result,
-                                std::index_sequence<I...>) {
-        ((get<I>(cell).cell[i] = get<I>(result)), ...);
+                                std::index_sequence<O...>) {
+        ((get<O>(cell).cell[i] = get<O>(result)), ...);
+    }
+
+    template <class T>
+    BK_HD void store_chunk(T* y_row, int k, const RowChunk& where, const compute_t<T>* BK_RESTRICT from) const {
+        if (y_row == nullptr) return;
+        const bool is_dense = lines.is_single && lines.step[k] == 1 && where.exist == kRowChunk;
+        Block<T, kRowChunk> buffer;
+        T* BK_RESTRICT const to = is_dense ? y_row + where.first : buffer.cell;
+        if constexpr (std::is_same_v<T, f16>)
+            narrow_span(to, from, kRowChunk);
+        else
+            for (int i = 0; i < kRowChunk; ++i) to[i] = narrow<T>(from[i]);
+        if (is_dense) return;
+        lines.runs(k, where.first, where.exist, [&](int64_t offset, int64_t done, int64_t run) {
+            if (lines.step[k] == 1)
+                memcpy(y_row + offset, buffer.cell + done, static_cast<size_t>(run) * sizeof(T));
+            else
+                scatter_run(y_row + offset, buffer.cell + done, lines.step[k], run);
+        });
     }
 
     template <size_t... K, size_t... O>
-    BK_HD void map_chunk(const Offsets<Full + Single, uint64_t>& at, const Row& row, const Acc& mine, int64_t first, int count,
-                         const Held* held, std::index_sequence<K...>, std::index_sequence<O...> outs) const {
+    BK_HD void map(const At& at, const Row& row, const Held (&held)[kRowChunk], const Acc& mine, const RowChunk& where, std::index_sequence<K...>,
+                   std::index_sequence<O...> outs) const {
         [[maybe_unused]] Pack<Block<compute_t<Column>, kRowChunk>...> column;
-        ((get<K>(columns) == nullptr ? (void)memset(get<K>(column).cell, 0, sizeof(get<K>(column).cell))
-                                     : load_run(get<K>(column).cell, get<K>(columns) + first, 1, count)),
-         ...);
+        (load_column(get<K>(column), get<K>(columns), where), ...);
         Pack<Block<compute_t<Out>, kRowChunk>...> cell;
         const typename F::Part part = f.part(row, mine);
-        if (count == kRowChunk) {
-            BK_VECTOR_LOOP
-            for (int i = 0; i < kRowChunk; ++i)
-                put_cells(cell, i, f.map(row, part, first + i, held[i], get<K>(column).cell[i]...), outs);
-        } else {
-            for (int i = 0; i < count; ++i)
-                put_cells(cell, i, f.map(row, part, first + i, held[i], get<K>(column).cell[i]...), outs);
-        }
-        ((get<O>(y) == nullptr ? (void)0
-                               : lines.runs(kIn + O, first, count,
-                                            [&](int64_t offset, int64_t done, int64_t run) {
-                                                store_run(get<O>(y) + signed_offset(at.of[kIn + O]) + offset,
-                                                          get<O>(cell).cell + done, lines.step[kIn + O], run);
-                                            })),
+        BK_VECTOR_LOOP
+        for (int i = 0; i < kRowChunk; ++i)
+            put_cells(cell, i, f.map(row, part, where.first + i, held[i], get<K>(column).cell[i]...), outs);
+        (store_chunk(get<O>(y) == nullptr ? nullptr : get<O>(y) + signed_offset(at.of[kIn + O]), kIn + O, where,
+                     get<O>(cell).cell),
          ...);
     }
 
-    BK_HD void map(const Offsets<Full + Single, uint64_t>& at, const Row& row, const Acc& mine, int64_t first, int count,
-                   const Held* held) const {
-        map_chunk(at, row, mine, first, count, held, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
-    }
-
-    template <size_t... I>
-    BK_HD Row start_of(const Offsets<Full + Single, uint64_t>& at, std::index_sequence<I...>) const {
-        return f.start(widen(get<I>(row_inputs)[signed_offset(at.of[Full + I])])...);
-    }
-    BK_HD Row start(const Offsets<Full + Single, uint64_t>& at) const { return start_of(at, std::index_sequence_for<RowIn...>{}); }
-
-    template <class Result, size_t... I>
-    BK_HD void save_all(const Offsets<Full + Single, uint64_t>& at, const Result& result, std::index_sequence<I...>) const {
-        ((get<I>(outputs_of_row) == nullptr
-              ? (void)0
-              : (void)(get<I>(outputs_of_row)[signed_offset(at.of[Full + kRowIn + I])] = narrow<Saved>(get<I>(result)))),
-         ...);
-    }
-    BK_HD void save(const Offsets<Full + Single, uint64_t>& at, const Row& row) const {
-        save_all(at, f.saved(row), std::index_sequence_for<Saved...>{});
-    }
-
-    static BK_HD int exist(int64_t first, int64_t last) {
-        return static_cast<int>(last - first < kRowChunk ? last - first : kRowChunk);
-    }
-
-    // A row that fits on the stack.
-    BK_HD void held_row(const Offsets<Full + Single, uint64_t>& at) const {
-        alignas(64) Held held[kMostChunks][kRowChunk];
-        Acc mine[kMostChunks];
-        const int chunks = static_cast<int>(ceil_div<int64_t>(n, kRowChunk));
-        Row row = start(at);
-        for (int c = 0; c < chunks; ++c) hold(at, row, c * kRowChunk, exist(c * kRowChunk, n), held[c]);
-        Acc all;
-        do {
-            all = f.identity();
-            for (int c = 0; c < chunks; ++c) {
-                mine[c] = sum_up(row, c * kRowChunk, exist(c * kRowChunk, n), held[c]);
-                all = f.combine(all, mine[c]);
-            }
-        } while (f.finish(row, all, n));
-        for (int c = 0; c < chunks; ++c) map(at, row, mine[c], c * kRowChunk, exist(c * kRowChunk, n), held[c]);
-        save(at, row);
-    }
-
-    BK_HD Acc sum_segment(const Offsets<Full + Single, uint64_t>& at, const Row& row, int64_t begin, int64_t end) const {
-        alignas(64) Held held[kRowChunk];
+    // Positions [begin, end) chunk by chunk, in one group or each in its own. Where `in_output` is there, it has the chunks'
+    // statistics, and the output what they hold.
+    BK_HD Acc visit(int work, const At& at, const Row& row, int64_t begin, int64_t end, Group* group, bool keeps,
+                    Acc* in_output) const {
         Acc acc = f.identity();
         for (int64_t first = begin; first < end; first += kRowChunk) {
-            hold(at, row, first, exist(first, end), held);
-            acc = f.combine(acc, sum_up(row, first, exist(first, end), held));
+            const RowChunk where{first, static_cast<int>(std::min<int64_t>(end - first, kRowChunk))};
+            if (work & kLoads) hold(at, row, where, group->held, std::index_sequence_for<In...>{});
+            if (work & kSums) {
+                group->mine = f.sum_up(row, group->held, where);
+                acc = f.combine(acc, group->mine);
+            }
+            if (in_output != nullptr) exchange(work, at, first, where.exist, group, &in_output[first / kRowChunk]);
+            if (work & kMaps)
+                map(at, row, group->held, group->mine, where, std::index_sequence_for<Column...>{},
+                    std::index_sequence_for<Out...>{});
+            if (keeps) ++group;
         }
         return acc;
     }
 
-    BK_HD void map_segment(const Offsets<Full + Single, uint64_t>& at, const Row& row, int64_t begin, int64_t end) const {
-        alignas(64) Held held[kRowChunk];
-        for (int64_t first = begin; first < end; first += kRowChunk) {
-            hold(at, row, first, exist(first, end), held);
-            const Acc mine = sum_up(row, first, exist(first, end), held);
-            map(at, row, mine, first, exist(first, end), held);
+    // Puts a chunk's elements into the output or, to map them, takes them from there.
+    BK_HD void exchange([[maybe_unused]] int work, [[maybe_unused]] const At& at, [[maybe_unused]] int64_t first,
+                        [[maybe_unused]] int count, [[maybe_unused]] Group* group, [[maybe_unused]] Acc* mine) const {
+        if constexpr (kHoldsInOutput) {
+            Held* BK_RESTRICT const place = get<0>(y) + signed_offset(at.of[kIn]) + first;
+            if (work & kMaps) {
+                for (int i = 0; i < count; ++i) group->held[i] = place[i];
+                group->mine = *mine;
+            } else {
+                for (int i = 0; i < count; ++i) place[i] = group->held[i];
+                *mine = group->mine;
+            }
         }
+    }
+
+    // Whether a row that is not kept may be held in the output.
+    bool holds_in_output() const {
+        if constexpr (kHoldsInOutput)
+            return lines.is_single && lines.step[kIn] == 1 && n <= int64_t{kMostChunksInOutput} * kRowChunk &&
+                   get<0>(y) != nullptr;
+        return false;
+    }
+
+    template <size_t... I>
+    BK_HD Row start(const At& at, std::index_sequence<I...>) const {
+        return f.start(widen(get<I>(row_inputs)[signed_offset(at.of[Full + I])])...);
+    }
+
+    template <class Result, size_t... I>
+    BK_HD void save(const At& at, const Result& result, std::index_sequence<I...>) const {
+        ((get<I>(saved) == nullptr
+              ? (void)0
+              : (void)(get<I>(saved)[signed_offset(at.of[Full + kRowIn + I])] = narrow<Saved>(get<I>(result)))),
+         ...);
     }
 
     // Segments of a long row: their length depends on its own alone.
@@ -246,35 +278,59 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
         return std::max(kRowSegment, ceil_div<int64_t>(ceil_div<int64_t>(n, kMostSegments), kRowChunk) * kRowChunk);
     }
 
-    BK_HD void streamed_row(const Offsets<Full + Single, uint64_t>& at) const {
-        Row row = start(at);
-        Acc all;
-        const int64_t length = segment();
-        do {
-            all = f.identity();
-            for (int64_t first = 0; first < n; first += length)
-                all = f.combine(all, sum_segment(at, row, first, std::min(first + length, n)));
-        } while (f.finish(row, all, n));
-        map_segment(at, row, 0, n);
-        save(at, row);
+    // Rows [begin, end); or, where `part` is there, segments [begin, end) of row `shared`: their sums or, with kMaps, the map.
+    struct Shared {
+        int64_t row;
+        int work;
+        Row known;
+        Acc* part;
+    };
+
+    BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared) const {
+        Group group[kMostGroups];
+        Acc chunk[kHoldsInOutput ? kMostChunksInOutput : 1];
+        const bool keeps = n <= int64_t{kMostGroups} * kRowChunk;
+        const bool in_output = !keeps && shared == nullptr && holds_in_output();
+        for (int64_t i = begin; i < end; ++i) {
+            const At at = outer(static_cast<uint64_t>(shared != nullptr ? shared->row : i));
+            Row row = shared != nullptr ? shared->known : start(at, std::index_sequence_for<RowIn...>{});
+            const int64_t first = shared != nullptr ? i * length : 0;
+            const int64_t last = shared != nullptr ? std::min(first + length, n) : n;
+            int work = shared != nullptr ? shared->work : kLoads | kSums;
+            for (;;) {
+                Acc all = f.identity();
+                for (int64_t at_segment = first; at_segment < last; at_segment += length)
+                    all = f.combine(all, visit(work, at, row, at_segment, std::min(at_segment + length, last), group, keeps,
+                                               in_output ? chunk : nullptr));
+                if (shared != nullptr) shared->part[i] = all;
+                if (shared != nullptr || (work & kMaps)) break;
+                const bool again = f.finish(row, all, n);
+                work = again ? kSums : kMaps;
+                if (!keeps && !in_output) work |= kLoads | kSums;
+            }
+            if (shared == nullptr) save(at, f.saved(row), std::index_sequence_for<Saved...>{});
+        }
     }
 
-    // Threads share a row.
-    void shared_row(const Offsets<Full + Single, uint64_t>& at) const {
+    void run_rows(int64_t rows, int64_t row_bytes) const {
         const int64_t length = segment(), segments = ceil_div<int64_t>(n, length);
-        Row row = start(at);
-        Acc part[kMostSegments], all;
-        do {
-            parallel_ranges(segments, 1, [&](int64_t begin, int64_t end) {
-                for (int64_t s = begin; s < end; ++s) part[s] = sum_segment(at, row, s * length, std::min((s + 1) * length, n));
-            });
-            all = f.identity();
-            for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
-        } while (f.finish(row, all, n));
-        parallel_ranges(segments, 1, [&](int64_t begin, int64_t end) {
-            map_segment(at, row, begin * length, std::min(end * length, n));
-        });
-        save(at, row);
+        const Shared none{};
+        const bool shares = segments > 1 && rows < thread_count();
+        for (int64_t r = 0; r < (shares ? rows : 1); ++r) {
+            Acc part[kMostSegments];
+            const At at = outer(static_cast<uint64_t>(r));
+            Shared shared{r, kLoads | kSums, shares ? start(at, std::index_sequence_for<RowIn...>{}) : none.known, part};
+            for (;;) {
+                parallel_rows(shares ? segments : rows, shares ? 1 : grain_for(row_bytes), [&](int64_t begin, int64_t end) {
+                    run(begin, end, length, shares ? &shared : nullptr);
+                });
+                if (!shares || (shared.work & kMaps)) break;
+                Acc all = f.identity();
+                for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
+                if (!f.finish(shared.known, all, n)) shared.work |= kMaps;
+            }
+            if (shares) save(at, f.saved(shared.known), std::index_sequence_for<Saved...>{});
+        }
     }
 };
 
@@ -290,27 +346,12 @@ Status map_rows(const Launch&, const RowAxes<Full, Single>& axes, const F& f, co
     static_assert(Full == sizeof...(In) + sizeof...(Out) && Single == sizeof...(RowIn) + sizeof...(Saved), "an operand each");
     using Job = RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>>;
     const Layout<Full> inner = merge_axes(axes.inner);
-    const auto outer = merge_axes(axes.outer);
+    const auto outer = collapse(axes.outer);
     const Job job{f,         Walk<Full + Single, uint64_t>(outer), RowLines<Full>(inner), inner.numel(), x.pointer, columns.pointer,
                   row_inputs.pointer, y.pointer, saved.pointer};
-    const int64_t rows = outer.numel(), n = job.n;
-    int64_t bytes = 0;
-    ((bytes += sizeof(In)), ...);
-    ((bytes += sizeof(Out)), ...);
-    if (n > kRowSegment && rows < thread_count()) {
-        for (int64_t r = 0; r < rows; ++r) job.shared_row(job.outer(static_cast<uint64_t>(r)));
-        return Status::kOk;
-    }
-    const bool is_held = n <= int64_t{Job::kMostChunks} * kRowChunk;
-    parallel_ranges(rows, grain_for(bytes * n), [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) {
-            const auto at = job.outer(static_cast<uint64_t>(r));
-            if (is_held)
-                job.held_row(at);
-            else
-                job.streamed_row(at);
-        }
-    });
+    const int64_t bytes = (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(In))) +
+                          (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(Out)));
+    job.run_rows(outer.numel(), bytes * job.n);
     return Status::kOk;
 }
 

@@ -1,27 +1,39 @@
-// What the kernels of rows share: loads and stores of a thread's elements, and the exchange of statistics between threads.
+// Loads and stores of a thread's elements of a row.
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "core/pointwise/layout.h"
+#include "core/pointwise/long_walk.h"
 #include "core/pointwise/pointwise.h"
-#include "core/reduce/pointwise_sum.h"
 #include "core/types/pack.h"
 
 namespace bk {
 
-// A thread's neighbours: positions first, first + 1, ... of a row of n.
+// The positions of a thread's elements: vectors of N neighbours, the first at `first`, the others `step` apart. A row whose
+// first element is not aligned begins inside a vector, so that positions may be negative.
+template <int N>
 struct RowSpan {
-    int64_t first, n;
-    BK_DEVICE bool has(int i) const { return first + i < n; }
-    template <int N>
-    BK_DEVICE int count_of() const {
-        return static_cast<int>(n - first < N ? n - first : N);
+    int first, step, n;
+    BK_DEVICE int position(int i) const { return first + i / N * step + i % N; }
+    BK_DEVICE bool has(int i) const { return static_cast<unsigned>(position(i)) < static_cast<unsigned>(n); }
+    BK_DEVICE int64_t at(int i) const { return position(i); }
+    BK_DEVICE bool has_whole(int v) const { return position(v * N) >= 0 && position(v * N) + N <= n; }
+    // Of all that the thread holds at a time, `vectors` vectors.
+    BK_DEVICE int count_of(int vectors) const {
+        int count = 0;
+        for (int v = 0; v < vectors; ++v) {
+            const int low = max(first + v * step, 0), high = min(first + v * step + N, n);
+            count += max(high - low, 0);
+        }
+        return count;
     }
-    BK_DEVICE int count() const { return count_of<4>(); }
-    BK_DEVICE int64_t at(int i) const { return first + i; }
+};
+
+template <int N, int V>
+struct RowTile : RowSpan<N> {
+    BK_DEVICE int count() const { return this->count_of(V); }
 };
 
 template <int Full, int Single, class X, class K, class P, class Y, class S>
@@ -30,45 +42,126 @@ struct RowOperands;
 template <int Full, int Single, class... In, class... Column, class... RowIn, class... Out, class... Saved>
 struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>> {
     using At = Offsets<Full + Single, uint64_t>;
-    static constexpr int kIn = sizeof...(In), kRowIn = sizeof...(RowIn);
-    LongWalk<Full> inner;
+    static constexpr int kIn = sizeof...(In), kRowIn = sizeof...(RowIn), kOut = sizeof...(Out);
+    LongWalk<Full> inner;  // not of dense rows
     Walk<Full + Single, uint64_t> outer;
-    int64_t n;
     Pack<const In*...> x;
     Pack<const Column*...> columns;
     Pack<const RowIn*...> row_inputs;
     Pack<Out*...> y;
     Pack<Saved*...> saved;
+    int64_t phase;     // of dense rows, that of the first element in its vector, in elements
+    bool is_ragged;    // dense rows begin or end inside vectors
+    bool has_vectors;  // column inputs are aligned, too
 
     BK_DEVICE At row(int64_t r) const { return outer(static_cast<uint64_t>(r)); }
 
+    // Elements of the row's first vector that precede it.
+    template <int N>
+    BK_DEVICE int head(const At& at) const {
+        return N == 1 || !is_ragged ? 0 : static_cast<int>((phase + signed_offset(at.of[0])) & (N - 1));
+    }
+
     template <class F, size_t... I>
-    BK_DEVICE typename F::Row start_of(const F& f, const At& at, std::index_sequence<I...>) const {
+    BK_DEVICE typename F::Row start(const F& f, const At& at, std::index_sequence<I...>) const {
         return f.start(widen(get<I>(row_inputs)[signed_offset(at.of[Full + I])])...);
     }
     template <class F>
     BK_DEVICE typename F::Row start(const F& f, const At& at) const {
-        return start_of(f, at, std::index_sequence_for<RowIn...>{});
+        return start(f, at, std::index_sequence_for<RowIn...>{});
     }
 
-    template <class F, int N, class W, size_t... I>
-    BK_DEVICE void hold_each(const F& f, const At& at, const typename F::Row& row, const W& where, typename F::Held (&held)[N],
-                             std::index_sequence<I...>) const {
-        Pack<In...> cell[N];
+    // Offset of operand k at position j.
+    BK_DEVICE void offsets(int j, int64_t (&offset)[Full]) const {
+        if (inner.rank <= 1) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) {
-            if (!where.has(i)) continue;
-            int64_t offset[Full] = {};
-            inner(static_cast<uint32_t>(where.at(i)), offset);
-            ((get<I>(cell[i]) = get<I>(x)[signed_offset(at.of[I]) + offset[I]]), ...);
+            for (int k = 0; k < Full; ++k) offset[k] = j * inner.stride[0][k];
+            return;
         }
+        uint32_t rest = static_cast<uint32_t>(j);
+#pragma unroll 1
+        for (int d = 0; d < inner.rank; ++d) {
+            const DivMod<uint32_t> split = inner.extent[d](rest);
+            const int64_t coordinate = d + 1 < inner.rank ? split.remainder : rest;
+            rest = split.quotient;
 #pragma unroll
-        for (int i = 0; i < N; ++i) held[i] = where.has(i) ? f.hold(row, where.at(i), widen(get<I>(cell[i]))...) : f.pad();
+            for (int k = 0; k < Full; ++k) offset[k] += coordinate * inner.stride[d][k];
+        }
     }
-    template <class F, int N, class W>
-    BK_DEVICE void hold(const F& f, const At& at, const typename F::Row& row, const W& where,
-                        typename F::Held (&held)[N]) const {
-        hold_each(f, at, row, where, held, std::index_sequence_for<In...>{});
+
+    // --- loads ---
+
+    template <int N, class T>
+    static BK_DEVICE Vec<T, N> load_vector(const T* row, const RowSpan<N>& where, int v, bool ragged) {
+        Vec<T, N> cell{};
+        const T* const from = row + where.position(v * N);
+        if (!ragged) {
+            if (where.has(v * N)) cell = load<N>(from);
+        } else if (where.has_whole(v)) {
+            cell = load<N>(from);
+        } else {
+#pragma unroll
+            for (int lane = 0; lane < N; ++lane)
+                if (where.has(v * N + lane)) cell.lane[lane] = from[lane];
+        }
+        return cell;
+    }
+
+    template <int N, int V, class F, size_t... I>
+    BK_DEVICE void hold(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
+                        typename F::Held (&held)[N * V], std::index_sequence<I...>) const {
+        if constexpr (N > 1) {
+            Pack<Vec<In, N>...> cell[V];
+#pragma unroll
+            for (int v = 0; v < V; ++v)
+                ((get<I>(cell[v]) = load_vector<N>(get<I>(x) + signed_offset(at.of[I]), where, v, is_ragged)), ...);
+#pragma unroll
+            for (int i = 0; i < N * V; ++i)
+                held[i] = where.has(i) ? f.hold(row, where.at(i), widen(get<I>(cell[i / N]).lane[i % N])...) : f.pad();
+        } else {
+            Pack<In...> cell[V];
+#pragma unroll
+            for (int i = 0; i < V; ++i) {
+                if (!where.has(i)) continue;
+                int64_t offset[Full] = {};
+                offsets(where.position(i), offset);
+                ((get<I>(cell[i]) = get<I>(x)[signed_offset(at.of[I]) + offset[I]]), ...);
+            }
+#pragma unroll
+            for (int i = 0; i < V; ++i) held[i] = where.has(i) ? f.hold(row, where.at(i), widen(get<I>(cell[i]))...) : f.pad();
+        }
+    }
+    template <int N, int V, class F>
+    BK_DEVICE void hold(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
+                        typename F::Held (&held)[N * V]) const {
+        hold<N, V>(f, at, row, where, held, std::index_sequence_for<In...>{});
+    }
+
+    // --- the map ---
+
+    template <int N, class T>
+    BK_DEVICE Vec<T, N> load_column(const T* column, const RowSpan<N>& where, int v) const {
+        if (column == nullptr) return Vec<T, N>{};
+        return load_vector<N>(column, where, v, is_ragged || !has_vectors);
+    }
+
+    template <int N, class T>
+    BK_DEVICE void store_vector(T* row, const RowSpan<N>& where, int v, const Vec<T, N>& cell) const {
+        T* const to = row + where.position(v * N);
+        if (!is_ragged) {
+            if (where.has(v * N)) store<N>(to, cell);
+        } else if (where.has_whole(v)) {
+            store<N>(to, cell);
+        } else {
+#pragma unroll
+            for (int lane = 0; lane < N; ++lane)
+                if (where.has(v * N + lane)) to[lane] = cell.lane[lane];
+        }
+    }
+
+    template <int N, class... C, size_t... O>
+    static BK_DEVICE void put_lane(Pack<Vec<Out, N>...>& cell, int lane, const Pack<C...>& result, std::index_sequence<O...>) {
+        ((get<O>(cell).lane[lane] = narrow<Out>(get<O>(result))), ...);
     }
 
     template <class... C, size_t... O>
@@ -80,32 +173,40 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
          ...);
     }
 
-    template <class T>
-    static BK_DEVICE compute_t<T> column_at(const T* column, int64_t j) {
-        return column == nullptr ? compute_t<T>(0) : widen(column[j]);
-    }
-
-    template <class F, int N, class W, size_t... K>
-    BK_DEVICE void map_each(const F& f, const At& at, const typename F::Row& row, const typename F::Part& part, const W& where,
-                            const typename F::Held (&held)[N], std::index_sequence<K...>) const {
+    template <int N, int V, class F, size_t... K, size_t... O>
+    BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::Part& part,
+                       const RowTile<N, V>& where, const typename F::Held (&held)[N * V], std::index_sequence<K...>,
+                       std::index_sequence<O...> outs) const {
 #pragma unroll
-        for (int i = 0; i < N; ++i) {
-            if (!where.has(i)) continue;
-            const int64_t j = where.at(i);
-            int64_t offset[Full] = {};
-            inner(static_cast<uint32_t>(j), offset);
-            store_each(at, offset, f.map(row, part, j, held[i], column_at(get<K>(columns), j)...),
-                       std::index_sequence_for<Out...>{});
+        for (int v = 0; v < V; ++v) {
+            [[maybe_unused]] Pack<Vec<Column, N>...> column;
+            ((get<K>(column) = load_column<N>(get<K>(columns), where, v)), ...);
+            if constexpr (N > 1) {
+                Pack<Vec<Out, N>...> cell;
+#pragma unroll
+                for (int lane = 0; lane < N; ++lane)
+                    put_lane<N>(cell, lane,
+                                f.map(row, part, where.at(v * N + lane), held[v * N + lane],
+                                      widen(get<K>(column).lane[lane])...),
+                                outs);
+                ((get<O>(y) == nullptr ? (void)0
+                                       : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, v, get<O>(cell))),
+                 ...);
+            } else if (where.has(v)) {
+                int64_t offset[Full] = {};
+                offsets(where.position(v), offset);
+                store_each(at, offset, f.map(row, part, where.at(v), held[v], widen(get<K>(column).lane[0])...), outs);
+            }
         }
     }
-    template <class F, int N, class W>
-    BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::Part& part, const W& where,
-                       const typename F::Held (&held)[N]) const {
-        map_each(f, at, row, part, where, held, std::index_sequence_for<Column...>{});
+    template <int N, int V, class F>
+    BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::Part& part,
+                       const RowTile<N, V>& where, const typename F::Held (&held)[N * V]) const {
+        map<N, V>(f, at, row, part, where, held, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
     }
 
     template <class Result, size_t... I>
-    BK_DEVICE void save_each(const At& at, const Result& result, std::index_sequence<I...>) const {
+    BK_DEVICE void save(const At& at, const Result& result, std::index_sequence<I...>) const {
         ((get<I>(saved) == nullptr ? (void)0
                                    : (void)(get<I>(saved)[signed_offset(at.of[Full + kRowIn + I])] =
                                                 narrow<Saved>(get<I>(result)))),
@@ -113,50 +214,8 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     }
     template <class F>
     BK_DEVICE void save(const F& f, const At& at, const typename F::Row& row) const {
-        save_each(at, f.saved(row), std::index_sequence_for<Saved...>{});
+        save(at, f.saved(row), std::index_sequence_for<Saved...>{});
     }
 };
-
-// --- statistics between threads ---------------------------------------------------------------------------------------
-
-template <class Acc>
-BK_DEVICE Acc shuffle_xor(const Acc& mine, int distance) {
-    constexpr int kWords = (sizeof(Acc) + 3) / 4;
-    static_assert(sizeof(Acc) % 4 == 0, "words");
-    uint32_t word[kWords];
-    memcpy(word, &mine, sizeof(Acc));
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) word[i] = __shfl_xor_sync(0xffffffffu, word[i], distance);
-    Acc other;
-    memcpy(&other, word, sizeof(Acc));
-    return other;
-}
-
-// Of `lanes` neighbours, a power of two up to a warp; all of them get the same bits.
-template <class F>
-BK_DEVICE typename F::Acc combine_lanes(const F& f, typename F::Acc mine, int lanes) {
-    for (int distance = 1; distance < lanes; distance *= 2) {
-        const auto other = shuffle_xor(mine, distance);
-        mine = threadIdx.x & distance ? f.combine(other, mine) : f.combine(mine, other);
-    }
-    return mine;
-}
-
-// Two places for each warp, taken in turns, so that one barrier an exchange is enough.
-template <class Acc>
-struct RowExchange {
-    Acc part[2][32];
-};
-
-// Of a block; all threads get the same bits.
-template <class F>
-BK_DEVICE typename F::Acc combine_block(const F& f, typename F::Acc mine, RowExchange<typename F::Acc>& exchange, int turn) {
-    const int warps = blockDim.x / 32, lane = threadIdx.x % 32;
-    mine = combine_lanes(f, mine, 32);
-    if (lane == 0) exchange.part[turn & 1][threadIdx.x / 32] = mine;
-    __syncthreads();
-    mine = lane < warps ? exchange.part[turn & 1][lane] : f.identity();
-    return combine_lanes(f, mine, 32);
-}
 
 }  // namespace bk

@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tools.bench.problems import attention, elementwise, embedding, image, reduce, segment, shape_layout
+from tools.bench.problems import attention, elementwise, embedding, image, reduce, scan, segment, shape_layout, softmax
 from tools.bench.record import Bench, row_named
 
 # Rows that no problem is for, with the reason. None may be without one.
-UNMEASURED: dict[str, str] = {}
+UNMEASURED: dict[str, str] = dict.fromkeys(softmax.STRIDED, "another name of the row without it")
 
 
 def benches(backend: str, only: str = "", numel: int = 1 << 16, pointwise: bool = False) -> Iterator[Bench]:
     """Those of a backend whose name contains `only`; `pointwise` leaves the elementwise ones, of `numel` elements."""
     if not pointwise:
-        others = (elementwise.lerp, attention.benches, embedding.benches, image.benches, reduce.benches, segment.benches)
-        for family in (*others, shape_layout.benches):
+        families = (attention, embedding, image, reduce, scan, segment, shape_layout, softmax)
+        for family in (elementwise.lerp, *(one.benches for one in families)):
             for bench in family(backend):
                 for each in (bench, *_variants(bench)):
                     if only in each.name:
