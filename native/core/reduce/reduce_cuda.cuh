@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
 #include "core/reduce/reduce.h"
@@ -23,9 +24,7 @@ constexpr int64_t kReduceBlockBytes = 32768;
 constexpr int64_t kReduceMostSplits = 4096;
 
 // Rare and long, so not a part of every loop.
-__device__ __noinline__ inline DivMod<int64_t> divide_long(int64_t n, int64_t divisor) {
-    return {n / divisor, n % divisor};
-}
+BK_DEVICE_COLD DivMod<int64_t> divide_long(int64_t n, int64_t divisor) { return {n / divisor, n % divisor}; }
 
 // A walk whose divisions take 32 bits where the numbers do, whose offsets 64.
 template <int Operands>
@@ -90,8 +89,7 @@ template <class R>
 BK_DEVICE typename R::Acc combine_threads(const R& reducer, typename R::Acc acc, int deep, int across, int depth,
                                           bool neighbours) {
     using Acc = typename R::Acc;
-    __shared__ alignas(16) char memory[kReduceThreads * sizeof(Acc)];
-    Acc* const shared = reinterpret_cast<Acc*>(memory);
+    __shared__ Acc shared[kReduceThreads];
     if (neighbours) {
         for (int distance = 1; distance < min(deep, 32); distance *= 2) {
             const Acc other = shuffle_xor(acc, distance);
