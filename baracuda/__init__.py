@@ -59,6 +59,7 @@ from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
 from baracuda.kinds import (
     ActivationKind,
     ArchSku,
+    ArgReduceKind,
     AttentionKind,
     BackendKind,
     BinaryCmpKind,
@@ -71,6 +72,8 @@ from baracuda.kinds import (
     LayoutSku,
     MathPrecision,
     OpCategory,
+    ReduceKind,
+    ReduceToOp,
     ScanKind,
     SegmentKind,
     ShapeLayoutKind,
@@ -97,6 +100,7 @@ if TYPE_CHECKING:
     from baracuda.embedding import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
+    from baracuda.reduce import *  # noqa: F403
     from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
@@ -118,6 +122,7 @@ _OPS = {
     "elementwise.where": "Where WhereBackward",
     "embedding": "EmbeddingBag EmbeddingBagBackward",
     "image": "AffineGrid2d",
+    "reduce": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace",
     "scan": "Scan ScanBackward",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
@@ -154,6 +159,7 @@ __all__ = [
     *_LAZY,
     "ActivationKind",
     "ArchSku",
+    "ArgReduceKind",
     "AttentionKind",
     "BackendKind",
     "BaracudaError",
@@ -179,6 +185,8 @@ __all__ = [
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
+    "ReduceKind",
+    "ReduceToOp",
     "ScanKind",
     "SegmentKind",
     "ShapeLayoutKind",

@@ -108,6 +108,9 @@ class Call:
                 arguments.append(ffi.new("int64_t[]", plan.layout(value, strides[value]) or (0,)))
             elif role == "offset":
                 arguments.append(plan.offset(strides[value]))
+            elif role == "step":
+                name, operand = value
+                arguments.append(plan.step(name, strides[operand]))
             else:
                 arguments.append(value)
         return tuple(arguments)
@@ -160,6 +163,8 @@ def _kinds(op: Op, param: Param) -> tuple[ElementKind, ...]:
 
 def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:
     """Role of a C parameter, and its value or the operand that it belongs to."""
+    if param.role == "stride" and not param.direction:
+        return "step", (param.name, _field(type(plan), op, param.of))
     if param.role in ("operand", "stride", "offset"):
         return param.role, _field(type(plan), op, param.of or param.name)
     value = _number(plan, param)

@@ -164,6 +164,36 @@ class EmbeddingBagMode(IntEnum):
     MEAN = 1
 
 
+class ReduceKind(IntEnum):
+    SUM = 0
+    MEAN = 1
+    MAX = 2
+    MIN = 3
+    PROD = 4
+    VAR = 5
+    STD = 6
+    NORM2 = 7
+    ARGMAX = 8
+    ARGMIN = 9
+    ANY = 10
+    ALL = 11
+    LOG_SUM_EXP = 12
+    TRACE = 13
+    COUNT_NONZERO = 14
+
+
+class ArgReduceKind(IntEnum):
+    ARGMAX = 0
+    ARGMIN = 1
+
+
+class ReduceToOp(IntEnum):
+    SUM = 0
+    MAX = 2
+    MIN = 3
+    PROD = 4
+
+
 class ScanKind(IntEnum):
     CUMSUM = 0
     CUMPROD = 1

@@ -206,6 +206,10 @@ class Plan:
         """Elements from the first part of an operand with these strides to its second."""
         raise NotImplementedError
 
+    def step(self, name: str, strides: tuple[int, ...]) -> int:
+        """The one of an operand's strides that C takes by the name."""
+        raise NotImplementedError
+
     def may_coincide(self, output: str, other: str, views: Views) -> bool:
         """Whether an output may lie on an operand named in its `may_be`, both being present."""
         first, second = views[output], views[other]
@@ -226,7 +230,7 @@ class Plan:
         """Name for messages, also before the descriptor is known to be sound: "op" stands for what is no kind."""
         enumerations = {field.name: field.metadata.get("enumeration") for field in dataclasses.fields(descriptor)}
         kind = getattr(descriptor, "kind", None)
-        known = kind is not None and isinstance(kind, enumerations["kind"])
+        known = kind is not None and isinstance(kind, enumerations.get("kind", enum.IntEnum))
         return cls.op.format(I="", T="", U="", kind=cls._spelled(kind) if known else "op").rstrip("_")
 
     @classmethod

@@ -14,7 +14,7 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ScanKind
-from baracuda.operands import Args, Viewable, Views
+from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 

@@ -111,10 +111,11 @@ def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:
     """The parameters with the roles that follow from their names, dtypes and directions."""
     operands = [p.name for p in params if p.is_pointer]
     extents = {word for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape)}
-    return tuple(dataclasses.replace(p, **role_of(p, operands, extents)) for p in params)
+    located = {word: p.name for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape.partition(" at ")[2])}
+    return tuple(dataclasses.replace(p, **role_of(p, operands, extents, located)) for p in params)
 
 
-def role_of(p: Param, operands: list[str], extents: set[str]) -> dict[str, str]:
+def role_of(p: Param, operands: list[str], extents: set[str], located: dict[str, str]) -> dict[str, str]:
     role, of = p.role, ""
     if p.is_pointer:
         role = "operand"
@@ -122,6 +123,8 @@ def role_of(p: Param, operands: list[str], extents: set[str]) -> dict[str, str]:
         role, of = "stride", p.name.removeprefix("stride_")
         if of not in operands:
             raise TableError(f"parameter {p.name}: there is no operand {of!r}")
+    elif role == "stride":  # of the operand that it is named after, or whose shape names it
+        of = next((name for name in operands if p.name.endswith(f"_{name}")), located.get(p.name, ""))
     elif p.direction == "host":
         role = role or ("shape" if p.name.endswith("shape") else "parameter")
     elif role == "offset":

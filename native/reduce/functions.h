@@ -105,6 +105,11 @@ struct ReduceStd : ReduceVar<T> {
     static VarianceReducer<T> reducer(int32_t correction) { return {correction, true}; }
 };
 
+template <class Op>
+constexpr bool kIsRoot = false;
+template <class T>
+constexpr bool kIsRoot<ReduceStd<T>> = true;
+
 // Places as integers of 4 bytes or 8.
 template <class T, class U>
 struct ReduceArgmax {

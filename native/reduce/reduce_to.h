@@ -45,7 +45,8 @@ struct ReduceTo {
             for (int k = 0; k < 2; ++k) {
                 const int64_t extent = std::max(k == 0 ? input_shape[d] : output_shape[d], 1);
                 if (__builtin_mul_overflow(elements[k], extent, &elements[k]) || elements[k] > kMostBytes)
-                    return fail(Status::kInvalidProblem, "%s has more than 2^47 elements", k == 0 ? "input_shape" : "output_shape");
+                    return fail(Status::kInvalidProblem, "%s has more than 2^47 elements",
+                                k == 0 ? "input_shape" : "output_shape");
             }
         }
         return Status::kOk;

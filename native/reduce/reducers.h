@@ -257,27 +257,28 @@ struct VarianceReducer {
     struct Acc {
         C mean;     // of the `terms`
         C sum;      // of what the terms since then differ from it
-        C squares;  // of the differences from the mean, of all
+        C recent;   // of the squares of these differences
+        C squares;  // of those of the `terms` from their mean
         int64_t terms;
     };
     static constexpr bool ignores_index = true;
-    BK_HD Acc identity() const { return {0, 0, 0, 0}; }
-    BK_HD Acc start(C x) const { return {x, 0, 0, 0}; }
+    BK_HD Acc identity() const { return {0, 0, 0, 0, 0}; }
+    BK_HD Acc start(C x) const { return {x, 0, 0, 0, 0}; }
     BK_HD void add(Acc& acc, int64_t, C x) const {
         const C difference = x - acc.mean;
         acc.sum += difference;
-        acc.squares += difference * difference;
+        acc.recent += difference * difference;
     }
     BK_HD void settle(Acc& acc, int64_t terms) const {
         const int64_t all = acc.terms + terms;
         const C shift = acc.sum / static_cast<C>(all > 0 ? all : 1);
-        acc = {acc.mean + shift, 0, acc.squares - acc.sum * shift, all};
+        acc = {acc.mean + shift, 0, 0, acc.squares + (acc.recent - acc.sum * shift), all};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
         const C of_a = static_cast<C>(a.terms), of_b = static_cast<C>(b.terms);
         const C difference = a.terms > 0 && b.terms > 0 ? b.mean - a.mean : C(0);
         const C share = of_b / math::max(of_a + of_b, C(1));
-        return {(a.terms > 0 ? a.mean : b.mean) + difference * share, 0,
+        return {(a.terms > 0 ? a.mean : b.mean) + difference * share, 0, 0,
                 a.squares + b.squares + difference * difference * (of_a * share), a.terms + b.terms};
     }
     BK_HD Pack<C, C> finish(const Acc& acc, int64_t count) const {

@@ -16,7 +16,7 @@ def values(draw, shape, kind, strides):
     """Operands of one reduction. kind, beside those of a Draw: "factors": a product of thousands of them is ordinary;
     "spiked": one number in eight is NaN or infinite, in some rows none, in others of one sort only; "far": far from 0,
     compared to their differences; "sparse": one number in a hundred is not 0, and zeros have either sign; "ties": few
-    values, each often; "lowest": nothing is less; "extreme": squares overflow or vanish."""
+    values, each often; "lowest": nothing is less; "extreme": squares overflow or vanish; "holes": a 0 a row, more or less."""
     rng, real = draw.rng, is_float(draw.dtype)
     if not real:
         low, high = LIMITS[draw.dtype]
@@ -41,6 +41,8 @@ def values(draw, shape, kind, strides):
         x = np.full(shape, -np.inf)
     elif kind == "sparse":
         x = np.where(rng.random(shape) < 0.01, x, rng.choice([0.0, -0.0], shape))
+    elif kind == "holes":
+        x = np.where(rng.random(shape) < 1 / shape[-1], 0, np.exp(x / 64))
     elif kind == "extreme":
         x = draw.floats(shape, "wide").values
     elif kind == "spiked":
@@ -153,13 +155,13 @@ def is_thorough(slots):
 
 def case(row, kind="normal", tolerance="reduction", *, full=is_thorough, bad=(), **options):
     return Case(
-        row=row, problems=problems(kind, **options), reference=along_reference, tolerance={"y": tolerance}, plain="plain",
-        large="large", bad=(*(b for b in bad_calls() if b.name not in {c.name for c in bad}), *bad), idle=IDLE, brief=BRIEF,
-        full=full,
+        row=row, problems=problems(kind, **options), reference=along_reference, tolerance={"y": tolerance},
+        plain="plain", large="large", idle=IDLE, brief=BRIEF, full=full,
+        bad=(*(call for call in bad_calls() if call.name not in {own.name for own in bad}), *bad),
     )  # fmt: skip
 
 
-# --- to a shape ---------------------------------------------------------------------------------------------------------
+# --- to a shape ------------------------------------------------------------------------------------------------------
 
 
 def to_shape(draw, shape, out, kind="factors", src=None, null=()):
@@ -216,7 +218,7 @@ TO_BAD = (
     Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="long"),
 )
 
-# --- trace --------------------------------------------------------------------------------------------------------------
+# --- trace -----------------------------------------------------------------------------------------------------------
 
 
 def trace(draw, n, kind="normal", x=None, null=()):
@@ -266,6 +268,8 @@ CASES = (
     case("reduce_{F}_{T} moments", more=FAR, correction=1),
     case("arg_reduce_{F}_{T}", "ties", output="i64", more=MORE, without=EMPTY, bad=NO_ARG),
     case("arg_reduce_{F}_{T}_{U}", "ties", output="U", more=MORE, without=EMPTY, bad=NO_ARG),
+    case("arg_reduce_{F}_{T}_{U} integers", "ties", output="U", more=MORE, without=EMPTY, bad=NO_ARG,
+         full=lambda slots: False),
     case("reduce_{F}_{T} truth", "sparse", output="bool", more=MORE),
     case("reduce_count_nonzero_{T}", "sparse", output="i64", more=MORE),
     Case(

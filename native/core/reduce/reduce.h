@@ -3,7 +3,7 @@
 //
 // A reducer R is a trivially copyable struct, parameters are its members:
 //
-//   using Acc = ...;                              what terms are collected in: a struct of up to 4 numbers, at most 32 bytes
+//   using Acc = ...;                              what terms are collected in: a struct of up to 5 numbers, at most 40 bytes
 //   Acc identity() const;                         of no terms
 //   void add(Acc&, int64_t index, C... x) const;  one term, the inputs widened; `index` is its position along the reduced
 //                                                 axes, row-major

@@ -20,16 +20,20 @@ constexpr bool kIsMadeOf = false;
 template <class Acc, size_t... I>
 constexpr bool kIsMadeOf<Acc, std::index_sequence<I...>, std::void_t<decltype(Acc{(void(I), AnyNumber{})...})>> = true;
 
-// How many members a struct of up to four numbers has.
+// How many members a struct of up to five numbers has.
 template <class Acc>
-constexpr int kNumbersOf = kIsMadeOf<Acc, std::make_index_sequence<4>>   ? 4
+constexpr int kNumbersOf = kIsMadeOf<Acc, std::make_index_sequence<5>>   ? 5
+                           : kIsMadeOf<Acc, std::make_index_sequence<4>> ? 4
                            : kIsMadeOf<Acc, std::make_index_sequence<3>> ? 3
                            : kIsMadeOf<Acc, std::make_index_sequence<2>> ? 2
                                                                          : 1;
 
 template <class Acc>
 BK_HD auto numbers_of(const Acc& acc) {
-    if constexpr (kNumbersOf<Acc> == 4) {
+    if constexpr (kNumbersOf<Acc> == 5) {
+        const auto& [a, b, c, d, e] = acc;
+        return pack(a, b, c, d, e);
+    } else if constexpr (kNumbersOf<Acc> == 4) {
         const auto& [a, b, c, d] = acc;
         return pack(a, b, c, d);
     } else if constexpr (kNumbersOf<Acc> == 3) {

@@ -130,7 +130,7 @@ template <int In, int Out>
 bool goes_along_terms(const ReducePlan<In, Out>& plan) {
     const int64_t width = plan.kept.rank == 0 ? 1 : plan.kept.extent[plan.kept.rank - 1];
     const int64_t line = plan.reduced.rank == 0 ? 1 : plan.reduced.extent[plan.reduced.rank - 1];
-    if (plan.along_terms) return line >= 32 || width < 16;
+    if (plan.along_terms) return line >= 128 || width < 16;
     return width < 16 && line >= 64;
 }
 
@@ -157,7 +157,7 @@ Status reduce_spans(const ReduceAxes<sizeof...(In), sizeof...(Out)>& axes, const
     int64_t width = 1, block = 1, blocks = 1, parts = 1;
     if (spans.along_terms) {
         int64_t most = std::min(kTermAccs, kMostAccs<Acc>);
-        while (most > 16 && most * 8 > spans.line) most /= 2;
+        while (most > 16 && most * 32 > spans.line) most /= 2;
         while (most > 1 && most > spans.line) most /= 2;
         while (most & (most - 1)) most &= most - 1;
         spans.accs = most;
@@ -214,7 +214,7 @@ Status reduce_spans(const ReduceAxes<sizeof...(In), sizeof...(Out)>& axes, const
 template <class R, class... Out, class... In>
 Status reduce(const Launch&, const ReduceAxes<sizeof...(In), sizeof...(Out)>& axes, const R& reducer,
               const Outputs<Out...>& out, const Inputs<In...>& in) {
-    static_assert(sizeof(typename R::Acc) <= 32 && std::is_trivially_copyable_v<R>, "see reduce.h");
+    static_assert(sizeof(typename R::Acc) <= 40 && std::is_trivially_copyable_v<R>, "see reduce.h");
     if (axes.kept.is_empty()) return Status::kOk;
     return reduce_spans(axes, reducer, out, in, std::index_sequence_for<In...>{});
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tools.bench.problems import attention, elementwise, embedding, image, scan, segment, shape_layout, softmax
+from tools.bench.problems import attention, elementwise, embedding, image, reduce, scan, segment, shape_layout, softmax
 from tools.bench.record import Bench, row_named
 
 # Rows that no problem is for, with the reason. None may be without one.
@@ -15,7 +15,7 @@ UNMEASURED: dict[str, str] = dict.fromkeys(softmax.STRIDED, "another name of the
 def benches(backend: str, only: str = "", numel: int = 1 << 16, pointwise: bool = False) -> Iterator[Bench]:
     """Those of a backend whose name contains `only`; `pointwise` leaves the elementwise ones, of `numel` elements."""
     if not pointwise:
-        families = (attention, embedding, image, scan, segment, shape_layout, softmax)
+        families = (attention, embedding, image, reduce, scan, segment, shape_layout, softmax)
         for family in (elementwise.lerp, *(one.benches for one in families)):
             for bench in family(backend):
                 for each in (bench, *_variants(bench)):
