@@ -43,9 +43,7 @@ struct SparsemaxRows : RowDefaults {
         }
         return {max_of(x), sum_of(above), sum_of(one)};
     }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        return {LargerOf{}(a.max, b.max), a.sum + b.sum, a.count + b.count};
-    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {LargerOf{}(a.max, b.max), a.sum + b.sum, a.count + b.count}; }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         if (!row.has_max) {
             row.max = all.max;

@@ -2,7 +2,8 @@
 //
 // A row function F is a small trivially copyable struct, written once for both targets in the compute types. What it has:
 //
-//   Row, Acc, Held, Part                plain structs: what is known of a row; a statistic of some of its elements; what is kept
+//   Row, Acc, Held, Part                plain structs: what is known of a row; a statistic of some of its elements; what is
+//   kept
 //                                       of an element between its load and its store; what map() needs to know of the
 //                                       elements that were summed up together with one. Where any of them needs no member it
 //                                       is `Nothing`.
@@ -11,8 +12,8 @@
 //   Held pad() const                                    what stands where the row has no element
 //   Acc identity() const
 //   template <class W, int N> Acc sum_up(const Row&, Held (&held)[N], const W& where) const
-//                                       of N elements; may replace them by what map() reads. where.has(i) says whether held[i] is
-//                                       an element, where.count() how many are, where.at(i) which position it has
+//                                       of N elements; may replace them by what map() reads. where.has(i) says whether held[i]
+//                                       is an element, where.count() how many are, where.at(i) which position it has
 //   Acc combine(const Acc& a, const Acc& b) const       elements of `a` precede those of `b`, or lie among them
 //   bool finish(Row&, const Acc&, int64_t n) const      true: all elements are summed up once more, with this Row; once it was
 //                                       false, more calls must leave Row as it is, since other rows may need more passes

@@ -107,7 +107,8 @@ enum RowWork : int { kLoads = 1, kSums = 2, kMaps = 4 };
 template <int kRowChunk, class F, int Full, int Single, class X, class K, class P, class Y, class S>
 struct RowJob;
 
-template <int kRowChunk, class F, int Full, int Single, class... In, class... Column, class... RowIn, class... Out, class... Saved>
+template <int kRowChunk, class F, int Full, int Single, class... In, class... Column, class... RowIn, class... Out,
+          class... Saved>
 struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>,
               Outputs<Saved...>> {
     using Row = typename F::Row;
@@ -121,8 +122,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     static constexpr int kIn = sizeof...(In), kOut = sizeof...(Out), kRowIn = sizeof...(RowIn);
     static constexpr int kMostGroups = std::max<int>(1, kHeldBytes / static_cast<int>(sizeof(Group)));
     // An output of what is held may hold it, too, until its values replace it.
-    static constexpr bool kHoldsInOutput =
-        F::kOnePass && kOut == 1 && sizeof(Acc) <= 8 && (std::is_same_v<Out, Held> && ...);
+    static constexpr bool kHoldsInOutput = F::kOnePass && kOut == 1 && sizeof(Acc) <= 8 && (std::is_same_v<Out, Held> && ...);
 
     const F& f;
     Walk<Full + Single, uint64_t> outer;
@@ -204,8 +204,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     }
 
     template <size_t... K, size_t... O>
-    BK_HD void map(const At& at, const Row& row, const Held (&held)[kRowChunk], const Acc& mine, const RowChunk& where, std::index_sequence<K...>,
-                   std::index_sequence<O...> outs) const {
+    BK_HD void map(const At& at, const Row& row, const Held (&held)[kRowChunk], const Acc& mine, const RowChunk& where,
+                   std::index_sequence<K...>, std::index_sequence<O...> outs) const {
         [[maybe_unused]] Pack<Block<compute_t<Column>, kRowChunk>...> column;
         (load_column(get<K>(column), get<K>(columns), where), ...);
         Pack<Block<compute_t<Out>, kRowChunk>...> cell;
@@ -323,9 +323,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             const At at = outer(static_cast<uint64_t>(r));
             Shared shared{r, kLoads | kSums, shares ? start(at, std::index_sequence_for<RowIn...>{}) : none.known, part};
             for (;;) {
-                parallel_rows(shares ? segments : rows, shares ? 1 : grain_for(row_bytes), [&](int64_t begin, int64_t end) {
-                    run(begin, end, length, shares ? &shared : nullptr);
-                });
+                parallel_rows(shares ? segments : rows, shares ? 1 : grain_for(row_bytes),
+                              [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr); });
                 if (!shares || (shared.work & kMaps)) break;
                 Acc all = f.identity();
                 for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
