@@ -13,7 +13,7 @@ pytestmark = pytest.mark.unsanitized("it builds a program of its own, without sa
 SOURCES = pathlib.Path(__file__).parent / "gpu_on_threads"
 
 
-@pytest.mark.parametrize("name", ["pointwise", "scan"])
+@pytest.mark.parametrize("name", ["pointwise", "reduce", "rows", "scan"])
 def test_kernels(tmp_path, name):
     program = tmp_path / name
     # Some compilers take a vector that no loop reads for one that is read before it is written.

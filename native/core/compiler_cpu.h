@@ -23,3 +23,10 @@
 #else
 #define BK_VECTOR_LOOP _Pragma("GCC ivdep") _Pragma("GCC unroll 1")
 #endif
+
+// Beside those: short loops that copy stay loops, which GCC would make slow string instructions.
+#if defined(__clang__)
+#define BK_KEEPS_COPIES
+#else
+#define BK_KEEPS_COPIES __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#endif

@@ -148,8 +148,8 @@ struct GumbelSoftmaxBackward {
 
 private:
     SoftmaxBackwardArgs backward() const {
-        return {numel,        rank,           shape,             stride_dy,       stride_y, stride_dx,
-                softmax_axis, softmax_extent, softmax_stride_dy, softmax_stride_y};
+        return {numel,     rank,         shape,          stride_dy,         stride_y,
+                stride_dx, softmax_axis, softmax_extent, softmax_stride_dy, softmax_stride_y};
     }
 };
 

@@ -40,14 +40,10 @@ struct SoftmaxRows : RowDefaults {
     BK_HD Acc sum_up(const Row&, Held (&x)[N], const W&) const {
         const C max = max_of(x), base = base_of(max);
         C e[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_HELD_LOOP
         for (int i = 0; i < N; ++i) e[i] = math::exp_flushed<T>(x[i] - base);
-#if BK_ON_GPU
-#pragma unroll
-#endif
-        for (int i = 0; i < N; ++i) x[i] = log ? x[i] : e[i];
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) x[i] = math::select(log, x[i], e[i]);
         return {max, sum_of(e)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
@@ -92,9 +88,7 @@ struct SoftmaxBackwardRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C term[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_HELD_LOOP
         for (int i = 0; i < N; ++i) term[i] = log ? held[i].dy : held[i].y * held[i].dy;
         return sum_of(term);
     }

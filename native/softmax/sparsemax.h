@@ -34,9 +34,7 @@ struct SparsemaxRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W&) const {
         C above[N], one[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
             const C distance = x[i] - row.max;
             const bool counts = !(distance <= row.tau);  // a NaN does, and makes tau NaN
@@ -45,9 +43,7 @@ struct SparsemaxRows : RowDefaults {
         }
         return {max_of(x), sum_of(above), sum_of(one)};
     }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        return {LargerOf{}(a.max, b.max), a.sum + b.sum, a.count + b.count};
-    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {LargerOf{}(a.max, b.max), a.sum + b.sum, a.count + b.count}; }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         if (!row.has_max) {
             row.max = all.max;
@@ -87,9 +83,7 @@ struct SparsemaxBackwardRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C term[N], one[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
             const bool counts = held[i].y > C(0);
             term[i] = math::select(counts, held[i].dy, C(0));

@@ -86,7 +86,7 @@ bool is_right(Kind kind, int64_t rows, int64_t n, bool log, bool in_place, bool 
 
 template <class T>
 bool all_right(const char* name) {
-    constexpr int64_t kShapes[][2] = {{1, 1},   {3, 2},    {70, 4},    {5, 7},    {33, 31},   {3, 128},  {2, 257},
+    constexpr int64_t kShapes[][2] = {{1, 1},    {3, 2},    {70, 4},   {5, 7},    {33, 31},   {3, 128},  {2, 257},
                                       {2, 1023}, {9, 1024}, {3, 1025}, {1, 4097}, {1, 33001}, {40, 300}, {300, 3}};
     bool right = true;
     for (const auto& shape : kShapes)
@@ -105,8 +105,7 @@ bool all_right(const char* name) {
 int main() {
     bool right = all_right<float>("softmax f32");
     right = all_right<bf16>("softmax bf16") && right;
-    for (const bool workspace : {false, true})
-        right = is_right<float>(kDense, 1, 100003, false, false, workspace) && right;
+    for (const bool workspace : {false, true}) right = is_right<float>(kDense, 1, 100003, false, false, workspace) && right;
     if (right) puts("ok");
     return right ? 0 : 1;
 }

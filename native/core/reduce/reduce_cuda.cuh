@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
 #include "core/reduce/reduce.h"
@@ -23,9 +24,7 @@ constexpr int64_t kReduceBlockBytes = 32768;
 constexpr int64_t kReduceMostSplits = 4096;
 
 // Rare and long, so not a part of every loop.
-__device__ BK_COLD inline DivMod<int64_t> divide_long(int64_t n, int64_t divisor) {
-    return {n / divisor, n % divisor};
-}
+BK_DEVICE_COLD DivMod<int64_t> divide_long(int64_t n, int64_t divisor) { return {n / divisor, n % divisor}; }
 
 // A walk whose divisions take 32 bits where the numbers do, whose offsets 64.
 template <int Operands>
@@ -90,8 +89,7 @@ template <class R>
 BK_DEVICE typename R::Acc combine_threads(const R& reducer, typename R::Acc acc, int deep, int across, int depth,
                                           bool neighbours) {
     using Acc = typename R::Acc;
-    alignas(16) __shared__ char memory[kReduceThreads * sizeof(Acc)];
-    Acc* const shared = reinterpret_cast<Acc*>(memory);
+    __shared__ Acc shared[kReduceThreads];
     if (neighbours) {
         for (int distance = 1; distance < min(deep, 32); distance *= 2) {
             const Acc other = shuffle_xor(acc, distance);
@@ -319,7 +317,8 @@ BK_COLD ReduceLaunch<In, Out> plan_reduce_launch(const ReduceAxes<In, Out>& axes
     const int64_t results = plan.kept.numel(), terms = plan.reduced.numel();
     const int64_t wanted = ceil_div<int64_t>(terms, kReduceRound);
     if (plan.along_terms) {
-        made.deep = shared_by(wanted, kReduceThreads);
+        // A warp needs no barrier; few or long results want more.
+        made.deep = shared_by(wanted, terms > 16 * 32 || results <= 1024 ? kReduceThreads : 32);
     } else {
         // Neighbouring results are as many as fill a line of memory, if there are so many.
         const int least = shared_by(results, wide ? 16 : 32);
@@ -367,7 +366,7 @@ Status reduce(const Launch& launch, const ReduceAxes<sizeof...(In), sizeof...(Ou
     static_assert(sizeof(Acc) <= 40 && std::is_trivially_copyable_v<R>, "see reduce.h");
     if (axes.kept.is_empty()) return Status::kOk;
     bool found = false;
-    BK_TRY(find_workspace(launch, reduce_workspace<R, In...>(axes), &found));
+    if (launch.workspace != nullptr) BK_TRY(find_workspace(launch, reduce_workspace<R, In...>(axes), &found));
     const int lanes = all_aligned(in.pointer, kReduceLanes<In...>, std::index_sequence_for<In...>{}) ? kReduceLanes<In...> : 1;
     ReduceLaunch<kIn, kOut> made = plan_reduce_launch<R>(axes, lanes, kTermBytes<In...>);
     const ReducePlan<kIn, kOut>& plan = made.plan;
@@ -398,7 +397,7 @@ Status reduce(const Launch& launch, const ReduceAxes<sizeof...(In), sizeof...(Ou
                                        : reduce_kernel<1, R, Outputs<Out...>, Inputs<In...>>;
     BK_TRY(launch_kernel(launch, shape, kernel, reducer, out, in, parts, grid));
     if (parts == nullptr) return Status::kOk;
-    const int deep = shared_by(made.splits / 8, kReduceThreads / 8);
+    const int deep = shared_by(made.splits / 4, kReduceThreads / shared_by(plan.results, 8));
     const int64_t adders = ceil_div<int64_t>(plan.results, kReduceThreads / deep);
     const ReduceWalk<kIn + kOut> kept(collapse(axes.kept));
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(adders)), dim3(kReduceThreads)},

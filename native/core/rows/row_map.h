@@ -34,11 +34,21 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
+#include "core/compiler_cpu.h"
 #include "core/math/math.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "core/types/pack.h"
 #include "core/types/vec.h"
+
+// Before a loop over held elements, no step of which reads what another wrote: on a GPU they are registers, on the CPU vectors.
+#if BK_ON_GPU
+#define BK_HELD_LOOP _Pragma("unroll")
+#elif BK_CUDA
+#define BK_HELD_LOOP
+#else
+#define BK_HELD_LOOP BK_VECTOR_LOOP
+#endif
 
 namespace bk {
 
@@ -113,9 +123,7 @@ struct LargerOf {
 template <int kWidth, class Op, class C>
 BK_HD void reduce_pairs(C* BK_RESTRICT x, const Op& op) {
     if constexpr (kWidth > 0) {
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_HELD_LOOP
         for (int i = 0; i < kWidth; ++i) x[i] = op(x[i], x[i + kWidth]);
         reduce_pairs<kWidth / 2>(x, op);
     }
@@ -124,13 +132,15 @@ BK_HD void reduce_pairs(C* BK_RESTRICT x, const Op& op) {
 template <class Op, class C, int N>
 BK_HD C reduced(const C (&x)[N], const Op& op) {
     static_assert((N & (N - 1)) == 0, "halves");
-    C half[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
-    for (int i = 0; i < N; ++i) half[i] = x[i];
-    reduce_pairs<N / 2>(half, op);
-    return half[0];
+    if constexpr (N == 1) {
+        return x[0];
+    } else {
+        C half[N / 2];
+        BK_HELD_LOOP
+        for (int i = 0; i < N / 2; ++i) half[i] = op(x[i], x[i + N / 2]);
+        reduce_pairs<N / 4>(half, op);
+        return half[0];
+    }
 }
 
 template <class C, int N>

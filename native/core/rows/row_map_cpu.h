@@ -17,10 +17,15 @@ namespace bk {
 // All but short rows are read again.
 constexpr bool kRowsStayOnChip = false;
 
-constexpr int kRowChunk = 64;
 constexpr int kHeldBytes = 6144;  // of a row that is held: a call takes at most 16 KiB of stack
+constexpr int kMostChunksInOutput = 512;
 constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
+
+// Elements of a chunk: what is done once a chunk should not count, nor what is done for elements that short rows lack.
+constexpr int kShortRow = 16;
+template <class Held>
+constexpr int kLongRowChunk = sizeof(Held) <= 4 ? 128 : 64;
 
 // Elements first, first + 1, ... of a row, of which `exist` are some.
 struct RowChunk {
@@ -72,14 +77,43 @@ struct RowLines {
     }
 };
 
+// parallel_ranges, with the copies of chunks as loops.
+#if BK_ISA_DISPATCH
+template <class Body>
+BK_FOR_AVX512 BK_KEEPS_COPIES void run_rows_avx512(const Body& body, int64_t begin, int64_t end) {
+    body(begin, end);
+}
+
+template <class Body>
+BK_FOR_AVX2 BK_KEEPS_COPIES void run_rows_avx2(const Body& body, int64_t begin, int64_t end) {
+    body(begin, end);
+}
+#endif
+
+template <class Body>
+void parallel_rows(int64_t count, int64_t grain, const Body& body) {
+    split_ranges(count, grain, [&](int64_t begin, int64_t end) {
+#if BK_ISA_DISPATCH
+        switch (isa()) {
+            case Isa::kAvx512: return run_rows_avx512(body, begin, end);
+            case Isa::kAvx2: return run_rows_avx2(body, begin, end);
+            case Isa::kBase: break;
+        }
+#endif
+        run_range(body, begin, end);
+    });
+}
+
 // What is done to a chunk.
 enum RowWork : int { kLoads = 1, kSums = 2, kMaps = 4 };
 
-template <class F, int Full, int Single, class X, class K, class P, class Y, class S>
+template <int kRowChunk, class F, int Full, int Single, class X, class K, class P, class Y, class S>
 struct RowJob;
 
-template <class F, int Full, int Single, class... In, class... Column, class... RowIn, class... Out, class... Saved>
-struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>> {
+template <int kRowChunk, class F, int Full, int Single, class... In, class... Column, class... RowIn, class... Out,
+          class... Saved>
+struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>,
+              Outputs<Saved...>> {
     using Row = typename F::Row;
     using Acc = typename F::Acc;
     using Held = typename F::Held;
@@ -90,6 +124,8 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
     };
     static constexpr int kIn = sizeof...(In), kOut = sizeof...(Out), kRowIn = sizeof...(RowIn);
     static constexpr int kMostGroups = std::max<int>(1, kHeldBytes / static_cast<int>(sizeof(Group)));
+    // An output of what is held may hold it, too, until its values replace it.
+    static constexpr bool kHoldsInOutput = F::kOnePass && kOut == 1 && sizeof(Acc) <= 8 && (std::is_same_v<Out, Held> && ...);
 
     const F& f;
     Walk<Full + Single, uint64_t> outer;
@@ -185,33 +221,50 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
          ...);
     }
 
-    // Positions [begin, end) chunk by chunk. Groups that are kept lie one after another.
-    BK_HD Acc visit(int work, const At& at, const Row& row, int64_t begin, int64_t end, Group* group, bool keeps) const {
-        Acc acc = f.identity(), mine = acc;
+    // Positions [begin, end) chunk by chunk, in one group or each in its own. Where `in_output` is there, it has the chunks'
+    // statistics, and the output what they hold.
+    BK_HD Acc visit(int work, const At& at, const Row& row, int64_t begin, int64_t end, Group* group, bool keeps,
+                    Acc* in_output) const {
+        Acc acc = f.identity();
         for (int64_t first = begin; first < end; first += kRowChunk) {
             const RowChunk where{first, static_cast<int>(std::min<int64_t>(end - first, kRowChunk))};
-            alignas(64) Held held[kRowChunk];
-            if (work & kLoads) {
-                hold(at, row, where, held, std::index_sequence_for<In...>{});
-            } else {
-                memcpy(&held, group->held, sizeof(held));
-                mine = group->mine;
-            }
+            if (work & kLoads) hold(at, row, where, group->held, std::index_sequence_for<In...>{});
             if (work & kSums) {
-                mine = f.sum_up(row, held, where);
-                acc = f.combine(acc, mine);
+                group->mine = f.sum_up(row, group->held, where);
+                acc = f.combine(acc, group->mine);
             }
+            if (in_output != nullptr) exchange(work, at, first, where.exist, group, &in_output[first / kRowChunk]);
             if constexpr (kOut > 0) {
                 if (work & kMaps)
-                    map(at, row, held, mine, where, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
+                    map(at, row, group->held, group->mine, where, std::index_sequence_for<Column...>{},
+                        std::index_sequence_for<Out...>{});
             }
-            if (keeps) {
-                memcpy(group->held, &held, sizeof(held));
-                group->mine = mine;
-                ++group;
-            }
+            if (keeps) ++group;
         }
         return acc;
+    }
+
+    // Puts a chunk's elements into the output or, to map them, takes them from there.
+    BK_HD void exchange([[maybe_unused]] int work, [[maybe_unused]] const At& at, [[maybe_unused]] int64_t first,
+                        [[maybe_unused]] int count, [[maybe_unused]] Group* group, [[maybe_unused]] Acc* mine) const {
+        if constexpr (kHoldsInOutput) {
+            Held* BK_RESTRICT const place = get<0>(y) + signed_offset(at.of[kIn]) + first;
+            if (work & kMaps) {
+                for (int i = 0; i < count; ++i) group->held[i] = place[i];
+                group->mine = *mine;
+            } else {
+                for (int i = 0; i < count; ++i) place[i] = group->held[i];
+                *mine = group->mine;
+            }
+        }
+    }
+
+    // Whether a row that is not kept may be held in the output.
+    bool holds_in_output() const {
+        if constexpr (kHoldsInOutput)
+            return lines.is_single && lines.step[kIn] == 1 && n <= int64_t{kMostChunksInOutput} * kRowChunk &&
+                   get<0>(y) != nullptr;
+        return false;
     }
 
     BK_HD Row start(const At& at) const { return start_row(f, row_inputs, at.of + Full, std::index_sequence_for<RowIn...>{}); }
@@ -239,7 +292,9 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
 
     BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared) const {
         Group group[kMostGroups];
+        Acc chunk[kHoldsInOutput ? kMostChunksInOutput : 1];
         const bool keeps = n <= int64_t{kMostGroups} * kRowChunk;
+        const bool in_output = !keeps && shared == nullptr && holds_in_output();
         for (int64_t i = begin; i < end; ++i) {
             const At at = outer(static_cast<uint64_t>(shared != nullptr ? shared->row : i));
             Row row = shared != nullptr ? shared->known : start(at);
@@ -249,13 +304,14 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
             for (;;) {
                 Acc all = f.identity();
                 for (int64_t at_segment = first; at_segment < last; at_segment += length)
-                    all = f.combine(all, visit(work, at, row, at_segment, std::min(at_segment + length, last), group, keeps));
+                    all = f.combine(all, visit(work, at, row, at_segment, std::min(at_segment + length, last), group, keeps,
+                                               in_output ? chunk : nullptr));
                 if (shared != nullptr) shared->part[i] = all;
                 if (shared != nullptr || (work & kMaps)) break;
                 const bool again = f.finish(row, all, n);
                 if (!again && kOut == 0) break;
                 work = again ? kSums : kMaps;
-                if (!keeps) work |= kLoads | kSums;
+                if (!keeps && !in_output) work |= kLoads | kSums;
             }
             if (shared == nullptr) save(at, f.saved(row), std::index_sequence_for<Saved...>{});
         }
@@ -270,8 +326,8 @@ struct RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...
             const At at = outer(static_cast<uint64_t>(r));
             Shared shared{r, kLoads | kSums, shares ? start(at) : none.known, part};
             for (;;) {
-                parallel_ranges(shares ? segments : rows, shares ? 1 : grain_for(row_bytes),
-                                [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr); });
+                parallel_rows(shares ? segments : rows, shares ? 1 : grain_for(row_bytes),
+                              [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr); });
                 if (!shares || (shared.work & kMaps)) break;
                 Acc all = f.identity();
                 for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
@@ -294,21 +350,28 @@ Status map_rows(const Launch&, const RowAxes<Full, Single>& axes, const F& f, co
                 const Inputs<Column...>& columns, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& y,
                 const Outputs<Saved...>& saved) {
     static_assert(Full == sizeof...(In) + sizeof...(Out) && Single == sizeof...(RowIn) + sizeof...(Saved), "an operand each");
-    using Job = RowJob<F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>>;
     const Layout<Full> inner = merge_axes(axes.inner);
     const auto outer = collapse(axes.outer);
-    const Job job{f,
-                  Walk<Full + Single, uint64_t>(outer),
-                  RowLines<Full>(inner),
-                  inner.numel(),
-                  x.pointer,
-                  columns.pointer,
-                  row_inputs.pointer,
-                  y.pointer,
-                  saved.pointer};
     const int64_t bytes = (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(In))) +
                           (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(Out)));
-    job.run_rows(outer.numel(), bytes * job.n);
+    const auto run = [&](auto chunk) {
+        using Job = RowJob<decltype(chunk)::value, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>,
+                           Outputs<Out...>, Outputs<Saved...>>;
+        const Job job{f,
+                      Walk<Full + Single, uint64_t>(outer),
+                      RowLines<Full>(inner),
+                      inner.numel(),
+                      x.pointer,
+                      columns.pointer,
+                      row_inputs.pointer,
+                      y.pointer,
+                      saved.pointer};
+        job.run_rows(outer.numel(), bytes * job.n);
+    };
+    if (inner.numel() <= kShortRow)
+        run(std::integral_constant<int, kShortRow>{});
+    else
+        run(std::integral_constant<int, kLongRowChunk<typename F::Held>>{});
     return Status::kOk;
 }
 

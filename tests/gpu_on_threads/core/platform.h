@@ -11,6 +11,7 @@
 #define BK_ON_GPU 0
 #define BK_HD inline __attribute__((always_inline))
 #define BK_DEVICE inline
+#define BK_DEVICE_COLD inline
 #define BK_COLD __attribute__((noinline))
 #define BK_RESTRICT __restrict__
 
@@ -102,6 +103,7 @@ void __stcs(T* p, T value) {
 }
 
 inline int min(int a, int b) { return b < a ? b : a; }
+inline int64_t min(int64_t a, int64_t b) { return b < a ? b : a; }
 inline int max(int a, int b) { return a < b ? b : a; }
 
 float erfinvf(float);

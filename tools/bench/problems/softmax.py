@@ -43,9 +43,11 @@ def torch_sorted(torch, t, scalars):
 
 
 def torch_gumbel(torch, t, scalars):
-    return lambda: torch.softmax(
-        (t["x"] - torch.log(-torch.log(t["u_rand"]))) * scalars["inv_tau"], scalars["softmax_axis"]
-    )
+    def peer():
+        noise = -torch.log(-torch.log(t["u_rand"].view(t["x"].shape)))
+        return torch.softmax((t["x"] + noise) * scalars["inv_tau"], scalars["softmax_axis"])
+
+    return peer
 
 
 def softmax(x):
