@@ -133,7 +133,10 @@ def bad_calls():
         Bad("extent_negative", 2, r"reduce_extent is -5", {"reduce_extent": -5}, can=2),
         Bad("count_wrong", 2, r"output_numel is 20\b", {"output_numel": 20}, can=2),
         Bad("shape_negative", 2, r"output_shape\[2\] is -7", host={"output_shape": (3, 1, -7)}, can=2),
-        *(Bad(f"null_{name}", 2, rf"{name} is NULL", host={name: None}, can=2) for name in ("output_shape", "stride_x", "stride_y")),
+        *(
+            Bad(f"null_{name}", 2, rf"{name} is NULL", host={name: None}, can=2)
+            for name in ("output_shape", "stride_x", "stride_y")
+        ),
         Bad("still_output", 2, r"stride_y\[0\] is 0", host={"stride_y": (0, 7, 1)}, can=2),
         Bad("far_x", 2, r"stride_x\[0\] is", host={"stride_x": (2**61, 0, 1)}, can=2),
         Bad("far_axis", 2, r"stride_x\[1\] is", {"reduce_stride_x": -(2**61)}, can=2),
