@@ -16,7 +16,8 @@ def values(draw, shape, kind, strides):
     """Operands of one reduction. kind, beside those of a Draw: "factors": a product of thousands of them is ordinary;
     "spiked": one number in eight is NaN or infinite, in some rows none, in others of one sort only; "far": far from 0,
     compared to their differences; "sparse": one number in a hundred is not 0, and zeros have either sign; "ties": few
-    values, each often; "lowest": nothing is less; "extreme": squares overflow or vanish; "holes": a 0 a row, more or less."""
+    values, each often; "lowest": nothing is less; "extreme": squares overflow or vanish; "holes": a 0 a row
+    or so."""
     rng, real = draw.rng, is_float(draw.dtype)
     if not real:
         low, high = LIMITS[draw.dtype]
