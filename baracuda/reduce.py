@@ -75,10 +75,6 @@ class ReduceBackwardDescriptor(ReduceDescriptor):
         return self.output_shape
 
     @property
-    def y_shape(self) -> tuple[int, ...]:
-        return self.output_shape
-
-    @property
     def inv_extent(self) -> float:
         return 1 / max(self.reduce_extent, 1)
 
@@ -235,6 +231,12 @@ class ReduceBackwardPlan(ReducePlan):
     elsewhere: ClassVar = {}
     descriptor_type = ReduceBackwardDescriptor
     args_type = ReduceBackwardArgs
+    shapes: ClassVar = {"x": "input_shape", "dx": "input_shape", "dy": "output_shape", "y": "output_shape"}
+
+    def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
+        """The results stand still along what was reduced."""
+        axis = self.descriptor.reduce_axis
+        return strides if name in ("x", "dx") else (*strides[:axis], 0, *strides[axis + 1 :])
 
 
 class ArgReducePlan(ReducePlan):

@@ -16,7 +16,8 @@ def values(draw, shape, kind, strides):
     """Operands of one reduction. kind, beside those of a Draw: "factors": a product of thousands of them is ordinary;
     "spiked": one number in eight is NaN or infinite, in some rows none, in others of one sort only; "far": far from 0,
     compared to their differences; "sparse": one number in a hundred is not 0, and zeros have either sign; "ties": few
-    values, each often; "lowest": nothing is less; "extreme": squares overflow or vanish; "holes": a 0 a row, more or less."""
+    values, each often; "lowest": nothing is less; "extreme": squares overflow or vanish; "holes": a 0 a row
+    or so."""
     rng, real = draw.rng, is_float(draw.dtype)
     if not real:
         low, high = LIMITS[draw.dtype]
@@ -133,7 +134,10 @@ def bad_calls():
         Bad("extent_negative", 2, r"reduce_extent is -5", {"reduce_extent": -5}, can=2),
         Bad("count_wrong", 2, r"output_numel is 20\b", {"output_numel": 20}, can=2),
         Bad("shape_negative", 2, r"output_shape\[2\] is -7", host={"output_shape": (3, 1, -7)}, can=2),
-        *(Bad(f"null_{name}", 2, rf"{name} is NULL", host={name: None}, can=2) for name in ("output_shape", "stride_x", "stride_y")),
+        *(
+            Bad(f"null_{name}", 2, rf"{name} is NULL", host={name: None}, can=2)
+            for name in ("output_shape", "stride_x", "stride_y")
+        ),
         Bad("still_output", 2, r"stride_y\[0\] is 0", host={"stride_y": (0, 7, 1)}, can=2),
         Bad("far_x", 2, r"stride_x\[0\] is", host={"stride_x": (2**61, 0, 1)}, can=2),
         Bad("far_axis", 2, r"stride_x\[1\] is", {"reduce_stride_x": -(2**61)}, can=2),

@@ -99,9 +99,8 @@ bool is_right(const Problem& p, bool has_workspace) {
 }  // namespace
 
 int main() {
-    constexpr int64_t kShapes[][3] = {{1, 1, 1},    {3, 2, 1},    {70, 4, 1},   {5, 37, 1},   {9, 128, 1},
-                                      {2, 1023, 1}, {2, 4100, 1}, {1, 70, 3},   {1, 40, 64},  {3, 33, 20},
-                                      {2, 5, 100},  {300, 3, 1},  {1, 9, 1024}, {1200, 64, 1}};
+    constexpr int64_t kShapes[][3] = {{3, 2, 1},   {5, 37, 1},  {9, 128, 1},  {2, 4100, 1}, {3, 33, 20},
+                                      {1, 40, 64}, {300, 3, 1}, {1, 9, 1024}, {1200, 64, 1}};
     bool right = true;
     for (const auto& s : kShapes)
         for (const Problem& p : {Problem{s[0], s[1], s[2], 1, 0, false}, Problem{s[0], s[1], s[2], 1, 1, false},
