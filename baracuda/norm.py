@@ -231,7 +231,9 @@ class LayerNormBackwardPlan(_RowNormPlan):
     descriptor_type: ClassVar[type[Descriptor]] = LayerNormBackwardDescriptor
     args_type: ClassVar[type[Args]] = LayerNormBackwardArgs
     names: ClassVar = {"shape": "input_shape", "mean_in": "mean", "inv_std_in": "inv_std", "stride_save": "mean"}
-    shapes: ClassVar = dict.fromkeys(("dy", "x", "dx"), "input_shape") | dict.fromkeys(("mean", "inv_std"), "save_shape")
+    shapes: ClassVar = dict.fromkeys(("dy", "x", "dx"), "input_shape") | dict.fromkeys(
+        ("mean", "inv_std"), "save_shape"
+    )
 
 
 # --- channels --------------------------------------------------------------------------------------------------------
@@ -248,7 +250,9 @@ class _ChannelNormDescriptor(Descriptor):
         if valid.channel_axis != 1:
             raise UnsupportedError(f"channel_axis is {valid.channel_axis}, must be 1")
         if valid.spatial_extent > INT32_MAX:
-            raise UnsupportedError(f"input_shape is {valid.input_shape}: {valid.spatial_extent} elements a channel of an item")
+            raise UnsupportedError(
+                f"input_shape is {valid.input_shape}: {valid.spatial_extent} elements a channel of an item"
+            )
         groups, channels = valid.num_groups, valid.num_channels
         if valid.group_kind == _OF_ITEM and (groups < 1 or channels % groups):
             raise InvalidProblemError(f"num_groups is {groups}, must divide the {channels} channels")

@@ -211,7 +211,9 @@ def reader_mask(row: Row, p: Param, slots: dict[str, str]) -> str:
 
 
 def role_of(p: Param) -> str:
-    return "bk::Role::" + {"in": "kInput", "in?": "kOptionalInput", "out?": "kOptionalOutput"}.get(p.direction, "kOutput")
+    return "bk::Role::" + {"in": "kInput", "in?": "kOptionalInput", "out?": "kOptionalOutput"}.get(
+        p.direction, "kOutput"
+    )
 
 
 def glue_regular(op: str, row: Row, slots: dict[str, str]) -> str:

@@ -63,7 +63,11 @@ def forward_reference(problem):
         scaled = (x - mean) * rstd
         terms = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
         value = scaled * gamma + beta
-    found = {"y": (value, terms, view.whole), "saved_mean": (mean, size, (-1,)), "saved_rstd": (rstd, rstd * lost, (-1,))}
+    found = {
+        "y": (value, terms, view.whole),
+        "saved_mean": (mean, size, (-1,)),
+        "saved_rstd": (rstd, rstd * lost, (-1,)),
+    }
     return {
         name: Expected(v.reshape(shape), view.terms, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
         for name, (v, t, shape) in found.items()

@@ -199,7 +199,10 @@ def of_channels(name, extents, kind, groups, bound, peer):
     else:
         arrays |= {"beta": Operand((c,), "normal"), "y": Operand(extents)}
         arrays |= {"saved_mean": Operand(saved), "saved_rstd": Operand(saved)}
-    scalars = dict(zip(("n_extent", "c_extent", "spatial_extent"), extents)) | {"num_groups": groups, "group_kind": kind}
+    scalars = dict(zip(("n_extent", "c_extent", "spatial_extent"), extents)) | {
+        "num_groups": groups,
+        "group_kind": kind,
+    }
     return Bench(
         name=f"{name} {extents[1]}x{extents[2]}", row=f"{name}_{{T}}", dtypes=("f32", "bf16"), arrays=arrays,
         scalars=scalars | ({} if backward else {"eps": EPS}), torch=(peer,), workspace=True, bounds=bound,
