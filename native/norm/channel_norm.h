@@ -41,7 +41,8 @@ struct ChannelNorm {
         BK_TRY(find_workspace(launch, workspace_size(), &found));
         if (shape().prefers_lines() && (found || kIsExact))
             return run_lines(launch, found, f, x, gamma, beta, y, saved_mean, saved_rstd);
-        f.channels = {gamma, beta, FastDiv<uint32_t>(spatial_extent), !shape().is_of_batch() && shape().width() > 1};
+        const bool are_many = !shape().is_of_batch() && shape().width() > 1;
+        if (are_many) BK_TRY(shape().fill(&f.channels, gamma, beta));
         f.has_row_gamma = gamma != nullptr;
         f.has_row_beta = beta != nullptr;
         return map_rows(launch, group_axes(), f, inputs(x), inputs<T, T>(nullptr, nullptr),
@@ -55,7 +56,7 @@ private:
     static constexpr bool kIsExact = std::is_same_v<T, C>;  // what is saved of a group is not rounded
     static constexpr Per kFull[2] = {Per::kElement, Per::kElement};
     static constexpr Per kAll[8] = {Per::kElement, Per::kElement, Per::kChannel, Per::kChannel,
-                                   Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup};
+                                    Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup};
 
     struct Statistics {
         C *mean, *rstd;

@@ -70,10 +70,9 @@ struct ChannelNormBackward {
             }
             f.terms = shape().group_size();
             f.sums_have_gamma = !of_batch;
-        } else {
-            f.channels = {gamma, nullptr, FastDiv<uint32_t>(spatial_extent),
-                          gamma != nullptr && !of_batch && shape().width() > 1};
-            if (f.channels.are_many) f.has_row_gamma = false;
+        } else if (gamma != nullptr && !of_batch && shape().width() > 1) {
+            BK_TRY(shape().fill(&f.channels, gamma, static_cast<const T*>(nullptr)));
+            f.has_row_gamma = false;
         }
         const bool saves = of_batch && !has_sums;
         return map_rows(has_sums ? Launch{nullptr, 0, given.stream} : launch, has_sums ? line_axes() : group_axes(), f,
@@ -90,7 +89,7 @@ private:
     // dy, x, what stands in for a gamma of each element, dx; then gamma, the statistics, sums of a group, and dgamma and dbeta.
     static constexpr Per kFull[4] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement};
     static constexpr Per kAll[11] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement, Per::kChannel, Per::kGroup,
-                                   Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kChannel, Per::kChannel};
+                                     Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kChannel, Per::kChannel};
 
     ChannelShape shape() const {
         return {n_extent, c_extent, spatial_extent, num_groups, static_cast<ChannelGroups>(group_kind)};

@@ -5,6 +5,7 @@
 
 #include "core/abi/checks.h"
 #include "core/rows/row_map.h"
+#include "norm/norm_row.h"
 
 namespace bk {
 
@@ -82,6 +83,15 @@ struct ChannelShape {
         Layout<Operands> layout;
         append(&layout, spatial, &Steps::line, operands);
         return layout;
+    }
+
+    // What a row function looks up where a group has several channels.
+    template <class T>
+    BK_COLD Status fill(NormChannels<T>* channels, const T* gamma, const T* beta) const {
+        if (group_size() > INT32_MAX)
+            return fail(Status::kUnsupported, "groups of %lld elements need a workspace", static_cast<long long>(group_size()));
+        *channels = {gamma, beta, FastDiv<uint32_t>(spatial), static_cast<uint32_t>(group_size())};
+        return Status::kOk;
     }
 
     // Whether statistics, in a pass of their own, then a map over lines are better than a map over groups: that walks a group

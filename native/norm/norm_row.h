@@ -33,10 +33,13 @@ struct NormChannels {
     const T* gamma = nullptr;
     const T* beta = nullptr;
     FastDiv<uint32_t> extent;
-    bool are_many = false;
+    uint32_t size = 0;  // of a row; 0: its positions have no channels of their own
 
+    BK_HD bool are_many() const { return size > 0; }
+    // Vectors reach over the ends of a row: what is found there is not used.
     BK_HD int64_t at(int64_t place, int64_t j) const {
-        return place + static_cast<int64_t>(extent(static_cast<uint32_t>(j)).quotient);
+        const uint32_t position = static_cast<uint32_t>(j);
+        return place + static_cast<int64_t>(extent(position < size ? position : 0).quotient);
     }
 };
 
@@ -109,7 +112,7 @@ struct NormForward : RowDefaults {
         return false;
     }
     BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t j, const Held& held, C gamma, C beta) const {
-        if (channels.are_many) {
+        if (channels.are_many()) {
             const int64_t at = channels.at(row.place, j);
             gamma = channels.gamma == nullptr ? C(1) : widen(channels.gamma[at]);
             beta = channels.beta == nullptr ? C(0) : widen(channels.beta[at]);
@@ -165,7 +168,7 @@ struct NormBackward : RowDefaults {
         return row;
     }
     BK_HD Held hold(const Row& row, int64_t j, C dy, C x, C gamma) const {
-        const C h = channels.are_many ? dy * widen(channels.gamma[channels.at(row.place, j)]) : has_gamma ? dy * gamma : dy;
+        const C h = channels.are_many() ? dy * widen(channels.gamma[channels.at(row.place, j)]) : has_gamma ? dy * gamma : dy;
         return {h * row.gamma, (x - row.mean) * row.scale};
     }
     BK_HD Held pad() const { return {0, 0}; }
