@@ -132,12 +132,99 @@ BK_DEVICE Pack<Vec<In, N>...> load_all(const Pack<const In*...>& in, const int64
 
 // Adds a vector of each input, a lane to an Acc.
 template <int N, class R, class... In, size_t... I>
-BK_DEVICE void add_lanes(const R& reducer, typename R::Acc (&acc)[N], bool first, int64_t index, int64_t step,
-                         const Pack<Vec<In, N>...>& x, std::index_sequence<I...>) {
+BK_DEVICE void add_lanes(const R& reducer, typename R::Acc (&acc)[N], int64_t index, int64_t step, const Pack<Vec<In, N>...>& x,
+                         std::index_sequence<I...>) {
 #pragma unroll
-    for (int lane = 0; lane < N; ++lane) {
-        if (first) acc[lane] = start_of(reducer, 0, widen(get<I>(x).lane[lane])...);
-        reducer.add(acc[lane], index + lane * step, widen(get<I>(x).lane[lane])...);
+    for (int lane = 0; lane < N; ++lane) reducer.add(acc[lane], index + lane * step, widen(get<I>(x).lane[lane])...);
+}
+
+template <int N, class R, class... In, size_t... I>
+BK_DEVICE void start_lanes(const R& reducer, typename R::Acc (&acc)[N], const Pack<Vec<In, N>...>& x,
+                           std::index_sequence<I...>) {
+#pragma unroll
+    for (int lane = 0; lane < N; ++lane) acc[lane] = start_of(reducer, 0, widen(get<I>(x).lane[lane])...);
+}
+
+template <int N, class R>
+BK_DEVICE void settle_lanes(const R& reducer, typename R::Acc (&acc)[N], int64_t terms) {
+#pragma unroll
+    for (int lane = 0; lane < N; ++lane) settle(reducer, acc[lane], terms, 0);
+}
+
+// Terms [t, end) at steps of `deep` of one axis: their places are one sum apart from those before, and so need no walk.
+template <int N, class R, class Grid, class... In, size_t... I>
+BK_DEVICE void add_line(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const int64_t* base,
+                        const Grid& grid, int64_t t, int64_t end, int64_t lane_step, std::index_sequence<I...> each) {
+    constexpr int kIn = sizeof...(In), kRounds = kReduceRun / kReduceRound;
+    int64_t place[kIn + 1], step[kIn + 1];
+#pragma unroll
+    for (int k = 0; k <= kIn; ++k) {
+        const int64_t stride = grid.reduced.rank == 0 ? 0 : grid.reduced.stride[0][k];
+        place[k] = (k < kIn ? base[k] : 0) + t * stride;
+        step[k] = grid.deep * stride;
+    }
+    int64_t left = ceil_div<int64_t>(end - t, grid.deep);
+    while (left >= kReduceRound) {
+        int rounds = 0;
+        for (; rounds < kRounds && left >= kReduceRound; ++rounds, left -= kReduceRound) {
+            Pack<Vec<In, N>...> x[kReduceRound];
+#pragma unroll
+            for (int u = 0; u < kReduceRound; ++u) {
+                int64_t offset[kIn];
+#pragma unroll
+                for (int k = 0; k < kIn; ++k) offset[k] = place[k] + u * step[k];
+                x[u] = load_all<N>(in, offset, grid.broadcast, each);
+            }
+#pragma unroll
+            for (int u = 0; u < kReduceRound; ++u)
+                add_lanes<N>(reducer, acc, place[kIn] + u * step[kIn], lane_step, x[u], each);
+#pragma unroll
+            for (int k = 0; k <= kIn; ++k) place[k] += kReduceRound * step[k];
+        }
+        settle_lanes<N>(reducer, acc, rounds * kReduceRound);
+    }
+    const int64_t rest = left;
+#pragma unroll 1
+    for (; left > 0; --left) {
+        add_lanes<N>(reducer, acc, place[kIn], lane_step, load_all<N>(in, place, grid.broadcast, each), each);
+#pragma unroll
+        for (int k = 0; k <= kIn; ++k) place[k] += step[k];
+    }
+    settle_lanes<N>(reducer, acc, rest);
+}
+
+// The same of several axes.
+template <int N, class R, class Grid, class... In, size_t... I>
+BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const int64_t* base,
+                        const Grid& grid, int64_t t, int64_t end, int64_t lane_step, std::index_sequence<I...> each) {
+    constexpr int kIn = sizeof...(In);
+    int run = 0;
+#pragma unroll 1
+    while (t < end) {
+        int64_t index[kReduceRound];
+        Pack<Vec<In, N>...> x[kReduceRound];
+#pragma unroll
+        for (int u = 0; u < kReduceRound; ++u) {
+            if (t + u * grid.deep >= end) continue;
+            int64_t offset[kIn + 1];
+#pragma unroll
+            for (int k = 0; k < kIn; ++k) offset[k] = base[k];
+            offset[kIn] = 0;
+            grid.reduced(t + u * grid.deep, offset);
+            index[u] = offset[kIn];
+            x[u] = load_all<N>(in, offset, grid.broadcast, each);
+        }
+#pragma unroll
+        for (int u = 0; u < kReduceRound; ++u) {
+            if (t + u * grid.deep >= end) continue;
+            add_lanes<N>(reducer, acc, index[u], lane_step, x[u], each);
+            ++run;
+        }
+        t += kReduceRound * grid.deep;
+        if (run + kReduceRound > kReduceRun || t >= end) {
+            settle_lanes<N>(reducer, acc, run);
+            run = 0;
+        }
     }
 }
 
@@ -160,46 +247,29 @@ __global__ void __launch_bounds__(kReduceThreads)
         grid.kept(result, base);
         const int64_t begin = int64_t{blockIdx.y} * grid.part, end = min(begin + grid.part, grid.terms);
         const int64_t lane_step = grid.along_terms ? grid.index_step : 0;
-        bool first = true;
-        int run = 0;
-        for (int64_t t = begin + depth; t < end; t += kReduceRound * grid.deep) {
-            typename In::template Vectors<N> x[kReduceRound];
-            int64_t index[kReduceRound];
+        const int64_t mine = begin + depth;
+        if (mine < end) {
+            int64_t offset[kIn + 1];
 #pragma unroll
-            for (int u = 0; u < kReduceRound; ++u) {
-                const int64_t term = t + u * grid.deep;
-                if (term >= end) continue;
-                int64_t offset[kIn + 1];
-#pragma unroll
-                for (int k = 0; k < kIn; ++k) offset[k] = base[k];
-                offset[kIn] = 0;
-                grid.reduced(term, offset);
-                index[u] = offset[kIn];
-                x[u] = load_all<N>(in.pointer, offset, grid.broadcast, kInputs);
-            }
-#pragma unroll
-            for (int u = 0; u < kReduceRound; ++u) {
-                if (t + u * grid.deep >= end) continue;
-                add_lanes<N>(reducer, acc, first, index[u], lane_step, x[u], kInputs);
-                first = false;
-                ++run;
-            }
-            if (run + kReduceRound > kReduceRun) {
-#pragma unroll
-                for (int lane = 0; lane < N; ++lane) settle(reducer, acc[lane], run, 0);
-                run = 0;
-            }
+            for (int k = 0; k <= kIn; ++k) offset[k] = k < kIn ? base[k] : 0;
+            grid.reduced(mine, offset);
+            start_lanes<N>(reducer, acc, load_all<N>(in.pointer, offset, grid.broadcast, kInputs), kInputs);
+            if (grid.reduced.rank <= 1)
+                add_line<N>(reducer, acc, in.pointer, base, grid, mine, end, lane_step, kInputs);
+            else
+                add_walk<N>(reducer, acc, in.pointer, base, grid, mine, end, lane_step, kInputs);
         }
-#pragma unroll
-        for (int lane = 0; lane < N; ++lane) settle(reducer, acc[lane], run, 0);
         if (grid.tail_terms > 0 && blockIdx.y + 1 == gridDim.y) {
+            bool first = mine >= end;
             for (int64_t t = depth; t < grid.tail_terms; t += grid.deep) {
                 int64_t offset[kIn + 1];
 #pragma unroll
                 for (int k = 0; k <= kIn; ++k) offset[k] = grid.tail_offset[k] + (k < kIn ? base[k] : 0);
                 grid.tail(t, offset);
                 Acc one[1] = {acc[0]};
-                add_lanes<1>(reducer, one, first, offset[kIn], 0, load_all<1>(in.pointer, offset, 0, kInputs), kInputs);
+                const auto x = load_all<1>(in.pointer, offset, 0, kInputs);
+                if (first) start_lanes<1>(reducer, one, x, kInputs);
+                add_lanes<1>(reducer, one, offset[kIn], 0, x, kInputs);
                 settle(reducer, one[0], 1, 0);
                 acc[0] = one[0];
                 first = false;
