@@ -117,8 +117,8 @@ def abi_hash(header: str) -> str:
 
 
 def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
-    """Finds the place of one operand of the problem `op`: the op does it where the shape says "with" or "at"; else it is
-    strided where the row has its strides, or row-major."""
+    """Finds the place of one operand of the problem `op`: the op does it where the shape says "with" or "at"; else it
+    is strided where the row has its strides, or row-major."""
     names = {q.name: f"op.{q.name}" for q in row.problem}
 
     def value(expression: str) -> str:
