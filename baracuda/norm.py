@@ -1,10 +1,11 @@
 """RMS, layer, batch, group and instance norm, and their gradients.
 
-RMSNorm and LayerNorm normalize the axes whose bits are set in norm_axes_mask: y = (x - mean) / deviation * gamma + beta, with
-a gamma and a beta for each element of a row; RMSNorm has neither mean nor beta. BatchNorm, GroupNorm and InstanceNorm normalize
-groups of channels, axis 1, over the axes behind it: of BatchNorm a channel of the whole batch is a group, of InstanceNorm one
-of an item, of GroupNorm num_groups equal parts of an item's channels; gamma and beta have an element a channel. The statistics
-that a gradient reads are outputs of the forward op, of the data's dtype: rms and deviations with eps.
+RMSNorm and LayerNorm normalize the axes whose bits are set in norm_axes_mask: y = (x - mean) / deviation * gamma +
+beta, with a gamma and a beta for each element of a row; RMSNorm has neither mean nor beta. BatchNorm, GroupNorm and
+InstanceNorm normalize groups of channels, axis 1, over the axes behind it: of BatchNorm a channel of the whole batch
+is a group, of InstanceNorm one of an item, of GroupNorm num_groups equal parts of an item's channels; gamma and beta
+have an element a channel. The statistics that a gradient reads are outputs of the forward op, of the data's dtype:
+rms and deviations with eps.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ def test_kernels(tmp_path, name):
     # Some compilers take a vector that no loop reads for one that is read before it is written.
     compile_strictly(
         compiler("CXX", "g++"), "-std=c++17", "-O1", "-Wno-pedantic", "-Wno-unknown-pragmas", "-Wno-psabi",
-        "-Wno-unknown-warning-option", "-Wno-maybe-uninitialized", "-Wno-unused-but-set-parameter", "-Wno-unused-but-set-variable",
+        "-Wno-unknown-warning-option", "-Wno-maybe-uninitialized",
+        "-Wno-unused-but-set-parameter", "-Wno-unused-but-set-variable",
         f"-I{SOURCES}", f"-I{ROOT / 'native'}", SOURCES / f"{name}.cpp", "-o", program, "-pthread",
     )  # fmt: skip
     result = subprocess.run([str(program)], capture_output=True, text=True, check=False, timeout=300)

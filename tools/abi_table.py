@@ -24,10 +24,10 @@ pointwise      operands and parameters of a pointwise op, in C's order: `in a, i
                follows from it, numel, rank, shape and the strides of each operand
 strided        the operands and parameters of the strided form, where it has another order or stands alone
 params         of other ops, one a line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a device array
-               `in|in?|out|out?|inout dtype name[extents]`, with a "?" where it may be NULL. An extent is a scalar's name,
-               or that of a member function of the class; `[rows by row_stride, columns]` has rows that lie that far
-               apart. The role of a scalar (ROLES) stands before it, `axis i32 split_dim`, where it does not follow from
-               name and dtype.
+               `in|in?|out|out?|inout dtype name[extents]`, with a "?" where it may be NULL. An extent is a scalar's
+               name, or that of a member function of the class; `[rows by row_stride, columns]` has rows that lie that
+               far apart. The role of a scalar (ROLES) stands before it, `axis i32 split_dim`, where it does not follow
+               from name and dtype.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
                An array whose shape has words, `shape with n along axis` or `shape at strides`, is located by the op's

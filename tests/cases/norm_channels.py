@@ -144,7 +144,7 @@ def bad_calls(operands, required):
         Bad("uneven_groups", 2, r"num_groups is 3, must divide c_extent, 4", {"num_groups": 3, "group_kind": 1}, can=2),
         Bad("kind", 2, r"group_kind is 2, must be 0 or 1", {"group_kind": 2}, can=2),
         Bad("negative_kind", 2, r"group_kind is -1", {"group_kind": -1}, can=2),
-        Bad("huge", 2, rf"n_extent is {2**31 - 1}: {operands[0]} would have more", dict.fromkeys(extents, 2**31 - 1), can=2),
+        Bad("huge", 2, rf"n_extent is {2**31 - 1}: {operands[0]} would", dict.fromkeys(extents, 2**31 - 1), can=2),
         *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in required),
         *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in operands),
     )  # fmt: skip

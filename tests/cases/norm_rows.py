@@ -33,7 +33,7 @@ def spread(problem, name, default):
 
 
 def floats(draw, shape, kind, strides=None):
-    """`kind` is one of Draw.floats, "offset", far from 0 in units of its deviation, or "edges", with NaN and infinities."""
+    """`kind`: one of Draw.floats; "offset", far from 0 in units of its deviation; "edges", with NaN and infinities."""
     if kind not in ("offset", "edges"):
         return draw.floats(shape, kind, strides)
     values = draw.rng.standard_normal(shape)
@@ -180,7 +180,8 @@ def shapes():
         "plain": ((3, 4, 6), 4), "vector": ((9,), 1), "two_axes": ((5, 3, 7), 6), "all_axes": ((3, 5, 7), 7),
         "first_axis": ((37, 6), 1), "first_axis_wide": ((50, 300), 1), "middle": ((4, 19, 5), 2),
         "outer_and_inner": ((6, 4, 10), 5), "ranks": ((2, 1, 3, 2, 1, 2, 3, 2), 0b10101010), "ones": ((1, 1, 1), 2),
-        "one_row": ((1, 77), 2), "no_columns_but_one": ((700, 1), 2), "tall": ((3001, 7), 2), "wide_rows": ((301, 64), 2),
+        "one_row": ((1, 77), 2), "no_columns_but_one": ((700, 1), 2), "tall": ((3001, 7), 2),
+        "wide_rows": ((301, 64), 2),
         "long": ((2, 70001), 2), "huge": ((1, 300007), 2), "blocks": ((64, 1024), 2),
     }.items()  # fmt: skip
 
@@ -189,14 +190,15 @@ def views():
     """name -> strides of an operand of shape (4, 6, 10)"""
     shape = (4, 6, 10)
     return {
-        "padded": strides_for(shape, pad=2), "gaps": strides_for(shape, gap=2), "flipped": strides_for(shape, flip=(0, 2)),
+        "padded": strides_for(shape, pad=2), "gaps": strides_for(shape, gap=2),
+        "flipped": strides_for(shape, flip=(0, 2)),
         "turned": strides_for(shape, order=(2, 0, 1)), "outer_turned": strides_for(shape, order=(1, 0, 2)),
     }  # fmt: skip
 
 
 def problems(make, operands, statistics, optional):
     """`operands` are those of the shape, the output last."""
-    *inputs, output = operands
+    inputs = operands[:-1]
     table = {}
 
     def add(name, shape, mask, **options):
@@ -208,8 +210,8 @@ def problems(make, operands, statistics, optional):
     for name, strides in every.items():
         for mask in (4, 6, 2):
             add(f"{name}_{mask}", shape, mask, **dict.fromkeys(operands, strides))
-    add("mixed_strides", shape, 4, **{o: s for o, s in zip(operands, every.values())})
-    add("mixed_strides_outer", shape, 3, **{o: s for o, s in zip(operands, reversed(every.values()))})
+    add("mixed_strides", shape, 4, **dict(zip(operands, every.values())))
+    add("mixed_strides_outer", shape, 3, **dict(zip(operands, reversed(every.values()))))
     for axis in range(3):
         for mask in (4, 3):
             add(f"broadcast_{axis}_{mask}", shape, mask, **{inputs[-1]: strides_for(shape, broadcast=(axis,))})
@@ -239,13 +241,15 @@ def bad_calls(operands, statistics, optional, save, save_may_be_null):
         Bad("no_mask", 2, r"norm_axes_mask is 0", {"norm_axes_mask": 0}, can=2),
         Bad("mask_beyond", 2, r"norm_axes_mask is 8", {"norm_axes_mask": 8}, can=2),
         Bad("mask_negative", 2, r"norm_axes_mask is -1", {"norm_axes_mask": -1}, can=2),
-        Bad("extent_other", 2, r"norm_total_extent is 5, but the axes of norm_axes_mask have 6", {"norm_total_extent": 5},
-            can=2),
+        Bad("extent_other", 2, r"norm_total_extent is 5, but the axes of norm_axes_mask have 6",
+            {"norm_total_extent": 5}, can=2),
         Bad("negative_shape", 2, r"shape\[1\] is -4", host={"shape": (3, -4, 6)}, can=2),
         Bad("null_shape", 2, r"shape is NULL", host={"shape": None}, can=2),
         *(Bad(f"null_stride_{o}", 2, rf"stride_{o} is NULL", host={f"stride_{o}": None}, can=2) for o in operands),
-        Bad("output_stands", 2, rf"stride_{operands[-1]}\[2\] is 0", host={f"stride_{operands[-1]}": (24, 6, 0)}, can=2),
-        *(Bad(f"far_{o}", 2, rf"stride_{o}\[0\] is {2**50}", host={f"stride_{o}": (2**50, 6, 1)}, can=2) for o in operands),
+        Bad("output_stands", 2, rf"stride_{operands[-1]}\[2\] is 0", host={f"stride_{operands[-1]}": (24, 6, 0)},
+            can=2),
+        *(Bad(f"far_{o}", 2, rf"stride_{o}\[0\] is {2**50}", host={f"stride_{o}": (2**50, 6, 1)}, can=2)
+          for o in operands),
         Bad(f"far_{save}", 2, rf"{save}\[0\] is {2**50}", host={save: (2**50, 1, 1)}, can=2),
         *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in operands),
         *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in (*operands, *statistics, *optional)),

@@ -163,7 +163,7 @@ BK_DEVICE void add_line(const R& reducer, typename R::Acc (&acc)[N], const Pack<
         place[k] = (k < kIn ? base[k] : 0) + t * stride;
         step[k] = grid.deep * stride;
     }
-    int64_t left = ceil_div<int64_t>(end - t, grid.deep);
+    int64_t left = (end - t + grid.deep - 1) / grid.deep;
     while (left >= kReduceRound) {
         int rounds = 0;
         for (; rounds < kRounds && left >= kReduceRound; ++rounds, left -= kReduceRound) {
