@@ -10385,7 +10385,7 @@ BARACUDA_API size_t baracuda_kernels_repeat_backward_f64_workspace_size(int64_t 
  * softmax_{T}  (T: f32 f16 bf16 f64)
  * y = exp(x - m) / sum exp(x - m) along softmax_axis, m the largest x. softmax_extent, softmax_stride_x and
  * softmax_stride_y repeat shape, stride_x and stride_y at that axis. NaN, +inf, or nothing but -inf in a row make
- * it NaN. y may be x if stride_y is stride_x.
+ * it NaN. Results below 2^-126 may be 0, but of f64. y may be x if stride_y is stride_x.
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]

@@ -41,7 +41,7 @@ struct SoftmaxRows : RowDefaults {
         const C max = max_of(x), base = base_of(max);
         C e[N];
         BK_HELD_LOOP
-        for (int i = 0; i < N; ++i) e[i] = math::exp_flushed<T>(x[i] - base);
+        for (int i = 0; i < N; ++i) e[i] = math::exp_of_negative<T>(x[i] - base);
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) x[i] = math::select(log, x[i], e[i]);
         return {max, sum_of(e)};
@@ -49,7 +49,7 @@ struct SoftmaxRows : RowDefaults {
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
         const bool first = a.max > b.max;
         const Acc high = first ? a : b, low = first ? b : a;
-        return {high.max, high.sum + low.sum * math::exp_flushed<T>(low.max - base_of(high.max))};
+        return {high.max, high.sum + low.sum * math::exp_of_negative<T>(low.max - base_of(high.max))};
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row = {all.max, log ? math::log<T>(all.sum) : C(1) / all.sum};
@@ -57,7 +57,7 @@ struct SoftmaxRows : RowDefaults {
     }
     BK_HD Part part(const Row& row, const Acc& mine) const {
         if (log) return {C(1), row.max, row.factor};
-        return {math::exp_flushed<T>(base_of(mine.max) - row.max) * row.factor, C(0), C(0)};
+        return {math::exp_of_negative<T>(base_of(mine.max) - row.max) * row.factor, C(0), C(0)};
     }
     BK_HD Pack<C> map(const Row&, const Part& part, int64_t, Held x) const {
         return pack((x * part.factor - part.base) - part.log_sum);

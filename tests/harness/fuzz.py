@@ -93,7 +93,7 @@ def draw_host(rng, row) -> tuple[dict, dict]:
         host["input_shape"] = [max(1, e + int(rng.integers(-2, 3))) for e in shape]
     # Along axes where outputs stand still.
     sums = bool(row.workspace) and not factors and not {"scan_axis", "softmax_axis"} & set(names)
-    for p in row.pointers:
+    for p in (p for p in row.pointers if f"stride_{p.name}" in names):
         own = host[p.shape.split(",")[0].split(" ")[0]]
         wide = [e * f for e, f in zip(own, factors)] if factors and "repeats" in p.shape else own
         host[f"stride_{p.name}"] = small_strides(rng, wide, not p.is_output or sums)
@@ -109,6 +109,10 @@ def draw_host(rng, row) -> tuple[dict, dict]:
         scalars["softmax_extent"] = shape[axis] if shape else 1
         for name in (name for name in names if name.startswith("softmax_stride_")):
             scalars[name] = host[name.removeprefix("softmax_")][axis] if shape else 1
+        if "inv_tau" in names:
+            scalars["inv_tau"] = float(rng.choice([0.5, 1.0, 3.0]))
+        if "hard" in names:
+            scalars["hard"] = int(rng.integers(0, 2))
     if "split_dim" in names:
         scalars["split_dim"] = int(rng.integers(0, max(len(shape), 1)))
         for name in ("x", "dx"):
