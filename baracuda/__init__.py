@@ -153,7 +153,6 @@ _OPS = {
     ),
     "reduce": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace",
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
-    "scan": "Scan ScanBackward",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
     "softmax": ("Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward"),

@@ -179,8 +179,6 @@ class SoftmaxKind(IntEnum):
     SPARSEMAX = 3
 
 
-
-
 class ReduceKind(IntEnum):
     SUM = 0
     MEAN = 1
@@ -209,23 +207,6 @@ class ReduceToOp(IntEnum):
     MAX = 2
     MIN = 3
     PROD = 4
-
-
-
-
-class ScanKind(IntEnum):
-    CUMSUM = 0
-    CUMPROD = 1
-    CUMMAX = 2
-    CUMMIN = 3
-    LOG_CUMSUM_EXP = 4
-
-
-class SoftmaxKind(IntEnum):
-    SOFTMAX = 0
-    LOG_SOFTMAX = 1
-    GUMBEL_SOFTMAX = 2
-    SPARSEMAX = 3
 
 
 class SegmentKind(IntEnum):

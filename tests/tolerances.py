@@ -138,8 +138,8 @@ def atomic_total_of_quotients(e, f):
 def norm(e, f):
     """A value made of a few products, with a sum of `count` terms among their factors.
 
-    Eight roundings of products, quotients and a square root. A row's statistics are sums of their own, so `terms` has for
-    each of them the magnitude of what was added, times all that it is multiplied by.
+    Eight roundings of products, quotients and a square root. A row's statistics are sums of their own, so `terms` has
+    for each of them the magnitude of what was added, times all that it is multiplied by.
     """
     return (summation(e.count) + 8) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
 

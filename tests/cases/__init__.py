@@ -1,4 +1,4 @@
-"""The case table: one Case a row of the op tables, from each module here that has CASES. model.py says what a field means."""
+"""The case table: one Case a row of the op tables, of the modules here that have CASES. model.py explains the fields."""
 
 import importlib
 import pkgutil

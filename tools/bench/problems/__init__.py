@@ -1,5 +1,5 @@
-"""The benchmark problems of all families, each a module here with `benches` of a backend and, for rows that no problem is for,
-problem is for. An op whose workspace only makes it faster is measured without one, too.
+"""The benchmark problems of all families, each a module here with `benches` of a backend and UNMEASURED, the rows that
+no problem is for. An op whose workspace only makes it faster is measured without one, too.
 """
 
 from __future__ import annotations
