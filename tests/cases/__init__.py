@@ -1,4 +1,4 @@
-"""The case table: one Case a row of the op tables, of the modules here that have CASES. model.py explains the fields."""
+"""The case table: one Case a row of the op tables, of the modules here that have CASES. model.py explains fields."""
 
 import importlib
 import pkgutil
