@@ -195,8 +195,8 @@ def test_a_workspace_that_is_too_short_is_an_error(name, deterministic):
                 assert (caught.value.needed, caught.value.got, caught.value.status) == (1000, got, 4)
         assert all(kind != "run" for _, kind, _ in plan.library.calls[launches:])
         plan.run(None, (1 << 30, needed or 8), args)
-        assert plan.library.calls[-1][2][-2] == needed
-    row = ops()[plan.library.calls[-1][0]].row
+        row = ops()[plan.library.calls[-1][0]].row
+        assert row.is_bare or plan.library.calls[-1][2][-2] == needed
     assert bool(takes) == bool(row.workspace and (row.deterministic == "yes" or deterministic))
 
 

@@ -68,8 +68,10 @@ def template_of(row: Row) -> tuple[str, list[str]]:
 
 
 def declarations(row: Row, functions: list[str]) -> list[str]:
-    """The primary templates that the instances of a row specialise."""
-    template, _ = template_of(row)
+    """The primary templates that the instances of a row specialise; a row without dtypes has one instance, a function."""
+    template, slots = template_of(row)
+    if not slots:
+        return []
     checked = ", ".join(template_parameter(p) for p in row.check_params if not p.is_pointer)
     sized = ", ".join(map(template_parameter, row.problem))
     lines = []
@@ -84,16 +86,17 @@ def instance(op: str, row: Row, slots: dict[str, str]) -> list[str]:
     """The overload of one op, and its specialisations."""
     name = function_name(row, slots)
     types = ", ".join(element(slots[slot]) for slot in template_of(row)[1])
+    template, types = ("template <> ", f"<{types}>") if types else ("", "")
     checked = ", ".join(parameter(p, slots) for p in row.check_params if not p.is_pointer)
     checks = ", ".join("nullptr" if p.is_pointer else argument(p, slots) for p in row.check_params)
     lines = [
-        f"template <> inline status {name}_can_implement<{types}>({checked}) "
+        f"{template}inline status {name}_can_implement{types}({checked}) "
         f"{{ return static_cast<status>({PREFIX}{op}_can_implement({checks})); }}"
     ]
     if row.workspace:
         problem = ", ".join(parameter(p, slots) for p in row.problem)
         size = f"{PREFIX}{op}_workspace_size({', '.join(argument(p, slots) for p in row.problem)})"
-        lines.append(f"template <> inline std::size_t {name}_workspace_size<{types}>({problem}) {{ return {size}; }}")
+        lines.append(f"{template}inline std::size_t {name}_workspace_size{types}({problem}) {{ return {size}; }}")
         reserve, memory = f"auto at = detail::reserve(on, [&] {{ return {size}; }}); ", "at.data, at.bytes"
     else:
         reserve, memory = "", "nullptr, 0"

@@ -32,7 +32,7 @@ class Layout:
     values: dict[str, Any]
     extents: dict[str, Shape]
     shapes: dict[str, Shape]
-    offset_axis: int | None = None  # of gated operands, scans and softmax
+    offset_axis: int | None = None  # of gated operands and scans
     channel_axis: int | None = None  # of weights
 
 
@@ -114,18 +114,16 @@ def _gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs}, offset_axis=axis)
 
 
-def _along(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def _scan(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     (first, shape), *_ = shapes.items()
+    reverse = numbers["reverse"]
     axis = axis_of("axis", numbers["axis"], shape)
     for name, have in shapes.items():
         if have != shape:
             raise InvalidProblemError(f"{name} has shape {have}, expected that of {first}, {shape}")
-    word = next(number.number for number in spec.numbers if number.name == "axis").removesuffix("_axis")
-    values = _whole(shape) | {f"{word}_axis": axis, f"{word}_extent": shape[axis]}
-    for flag in numbers.keys() & {"reverse", "hard"}:
-        if not isinstance(numbers[flag], (bool, np.bool_)):
-            raise InvalidProblemError(f"{flag} is {numbers[flag]!r}, must be a bool")
-        values[flag] = int(numbers[flag])
+    if not isinstance(reverse, (bool, np.bool_)):
+        raise InvalidProblemError(f"reverse is {reverse!r}, must be a bool")
+    values = _whole(shape) | {"scan_axis": axis, "scan_extent": shape[axis], "reverse": int(reverse)}
     pointers = [param.name for param in spec.row.params if param.is_pointer]
     return Layout(
         values, dict.fromkeys(pointers, shape), {out.pointer: shape for out in spec.outputs}, offset_axis=axis
@@ -168,7 +166,7 @@ def _repeat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
 
 _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Layout]] = {
     "pointwise": _pointwise, "named": _named, "gated": _gated, "prelu": _prelu, "repeat": _repeat,
-    "along": _along,
+    "scan": _scan,
 }  # fmt: skip
 
 

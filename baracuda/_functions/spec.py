@@ -16,7 +16,7 @@ from typing import Any
 from baracuda._optable import Param, Row, rows
 
 REQUIRED = object()  # the default of an argument that has none
-PLANS_ALONE = ("loss", "norm", "reduce")  # families without functions of arrays
+PLANS_ALONE = ("loss", "norm", "reduce", "softmax")  # families without functions of arrays
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
@@ -55,7 +55,6 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
         for name in ("cumsum", "cumprod", "cummax", "cummin", "log_cumsum_exp")
         for form, indices in (("", ""), ("exclusive_", ""), ("", "_indices"))
     },
-    **{name: (name, {"softmax_axis": "axis"}) for name in ("softmax", "log_softmax", "gumbel_softmax", "sparsemax")},
     **{name: (name, {"split_dim": "axis"}) for name in ("glu", "reglu", "swiglu", "geglu")},
 }
 ORDER = {"embedding_bag": ("indices", "weight", "offsets")}
@@ -147,8 +146,8 @@ def _layout(row: Row) -> str:
     names = {param.name for param in row.params}
     if "split_dim" in names:
         return "gated"
-    if names & {"scan_axis", "softmax_axis"}:
-        return "along"
+    if "scan_axis" in names:
+        return "scan"
     if "scalar_weight" in names:
         return "prelu"
     if "input_shape" in names:

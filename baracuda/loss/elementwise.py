@@ -44,7 +44,7 @@ class LossDescriptor(Descriptor):
 
 
 def _flag(name: str, value: object) -> int:
-    if not isinstance(value, (bool, np.bool_)) and value not in (0, 1):
+    if not isinstance(value, (bool, np.bool_)) and not (type(value) is int and value in (0, 1)):
         raise InvalidProblemError(f"{name} is {value!r}, must be a bool")
     return int(bool(value))
 

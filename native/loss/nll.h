@@ -14,15 +14,15 @@
 
 namespace bk {
 
-// -input[row, target], 0 for a target outside the classes.
+// -input[row, target], 0 for a target outside the classes. A loop may ask for rows behind the last, whose results it drops.
 template <class T>
 struct NllTerm {
     using C = compute_t<T>;
     const T* input;
-    int64_t stride, classes;
+    int64_t rows, stride, classes;
 
     BK_HD C of(int64_t row, int64_t target) const {
-        return target >= 0 && target < classes ? -widen(input[row * stride + target]) : C(0);
+        return row < rows && target >= 0 && target < classes ? -widen(input[row * stride + target]) : C(0);
     }
 
     struct Piece {
@@ -78,7 +78,7 @@ struct Nll {
     }
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
         if (n_rows == 0) return write_empty_loss(launch, reduction_mode, out);
-        const NllTerm<T> term{input, row_stride_input, class_extent};
+        const NllTerm<T> term{input, n_rows, row_stride_input, class_extent};
         if (reduction_mode == kEachTerm) return pointwise(launch, n_rows, term, outputs(out), inputs(target));
         return sum_of_terms(launch, n_rows, term, reduction_mode == kMeanOfTerms, inputs(target), out);
     }

@@ -65,9 +65,11 @@ def run(cells: list[Cell]) -> None:
 
 
 def sources_of(group: Group) -> list[str]:
-    """Names of the files that tell of a group."""
+    """Names of the files that tell of a group; without one of its own an op that is not elementwise has none."""
     if (EXAMPLES / f"{group.key}.py").exists():
         return [group.key]
+    if group.family != "elementwise":
+        return []
     names = [f"function_{group.arity}"]
     names += [group.arity] if has_plain_plan(group) else []
     if any("_param_" in op for op in group.ops) and group.arity == "unary":
