@@ -28,7 +28,7 @@ OFFSETS = np.array([0, 2, 6], np.int32)
 
 
 def test_every_row_has_a_function():
-    """Left out are families of plans alone, rows of which a twin takes parameters as f64, and rows that work in place."""
+    """Left out are families of plans alone, rows of which a twin takes parameters as f64, and rows in place."""
     used = {row.name for spec in specs().values() for row in spec.rows}
     patterns = {pattern for spec in specs().values() for pattern in spec.patterns}
     for row in rows():

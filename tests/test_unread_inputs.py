@@ -39,7 +39,7 @@ def wanted_sets(reads):
 
 
 def test_rows_with_several_gradients_are_here():
-    """Their inputs but the first are read by all their outputs, or the row says which; those of ctc are needed by each."""
+    """Their inputs but the first are read by all their outputs, or the row says which; each of ctc needs them all."""
     for name in SEVERAL:
         inputs = [p.name for p in ROWS[name].pointers if not p.is_output]
         assert ROWS[name].reads or inputs in (["dy"], ["cond", "dy"]) or name == "loss_ctc_{T}", name

@@ -68,7 +68,7 @@ def template_of(row: Row) -> tuple[str, list[str]]:
 
 
 def declarations(row: Row, functions: list[str]) -> list[str]:
-    """The primary templates that the instances of a row specialise; a row without dtypes has one instance, a function."""
+    """The primary templates that the instances of a row specialise; a row without dtypes has a function alone."""
     template, slots = template_of(row)
     if not slots:
         return []
