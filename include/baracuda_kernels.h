@@ -29,7 +29,7 @@
  *            says otherwise; a shorter one is status 4.
  * Stream     A cudaStream_t of the current device; NULL is the per-thread default stream. The CPU library ignores it.
  * Guarantees No call allocates device memory, synchronises, prints, throws or keeps state, so every call can be captured
- *            in a CUDA graph. A call takes at most 16 KiB of stack, on each thread that it uses.
+ *            in a CUDA graph. A call takes at most 24 KiB of stack, on each thread that it uses.
  * Overlap    An output must not overlap an operand, unless the op says that it may be an input: the same pointer and
  *            strides. It is status 2 where the ranges tell; views that interleave are not told apart.
  * Errors     Every function with an int32_t result returns a baracuda_status. After a failure nothing has been written

@@ -98,8 +98,8 @@ def test_an_output_that_overlaps_is_refused(library, name):
         outputs = [p.name for p in row.pointers if p.is_output]
         pairs = [(o, p.name) for o in outputs for p in row.pointers if p.name != o]
         for output, other in pairs:
-            halved = any("twice" in p.shape for p in row.pointers if p.name in (output, other))
-            if halved or not (dense(problem, output) and dense(problem, other)):
+            gaps = any("twice" in p.shape or " at " in p.shape for p in row.pointers if p.name in (output, other))
+            if gaps or not (dense(problem, output) and dense(problem, other)):
                 continue
             for shift, first in ((1, other), (-1, output)):
                 if math.prod(problem.arrays[first].shape) < 3:
@@ -109,8 +109,8 @@ def test_an_output_that_overlaps_is_refused(library, name):
                 assert status == 2, f"{op}: {output} lies {shift} elements behind {other}"
                 tried += 1
                 outcome = prepared.outcome(status)
-                assert {output, other} <= set(outcome.text.replace(":", " ").split()), outcome.text
-    assert tried or len(ROWS[name].pointers) == 1 or name.startswith("gated")
+                assert output in outcome.text.replace(":", " ").split(), outcome.text
+    assert tried or len(ROWS[name].pointers) == 1 or name.startswith(("gated", "trace"))
 
 
 INTERLEAVED = ("cast_f32_f32_strided", "cast_i64_i64_strided", "unary_neg_f32_strided", "where_backward_f16_strided")

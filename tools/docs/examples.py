@@ -177,6 +177,8 @@ def examples_of(group: Group) -> list[Cell]:
     dtype = group.dtypes[0]
     tries = (TRUTHS,) if dtype == "bool" else (WHOLE_NUMBERS,) if dtype[0] in "iu" else OTHER_NUMBERS
     texts = {name: (EXAMPLES / f"{name}.py").read_text() for name in sources_of(group)}
+    if not texts:
+        return []
     made: list[Cell] = []
     for numbers in tries:
         made = [cell for name, text in texts.items() for cell in adapted(cells_of(text), name, group, numbers)]
