@@ -174,11 +174,11 @@ def kind_of(dtype: str) -> type:
 
 def examples_of(group: Group) -> list[Cell]:
     """The cells of a group's page, run in one namespace."""
-    dtype = group.dtypes[0]
-    tries = (TRUTHS,) if dtype == "bool" else (WHOLE_NUMBERS,) if dtype[0] in "iu" else OTHER_NUMBERS
     texts = {name: (EXAMPLES / f"{name}.py").read_text() for name in sources_of(group)}
     if not texts:
         return []
+    dtype = group.dtypes[0]
+    tries = (TRUTHS,) if dtype == "bool" else (WHOLE_NUMBERS,) if dtype[0] in "iu" else OTHER_NUMBERS
     made: list[Cell] = []
     for numbers in tries:
         made = [cell for name, text in texts.items() for cell in adapted(cells_of(text), name, group, numbers)]

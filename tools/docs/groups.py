@@ -71,7 +71,7 @@ class Group:
     @property
     def dtypes(self) -> list[str]:
         """What {T} may be in any member, in the order of the tables."""
-        return list(dict.fromkeys(dtype for row, _ in self.members for dtype in row.slots["T"]))
+        return list(dict.fromkeys(dtype for row, _ in self.members for dtype in row.slots.get("T", ())))
 
 
 def groups() -> dict[str, Group]:
