@@ -196,8 +196,9 @@ def test_every_argument_of_every_row_is_tried():
         nulls, shifts = {a for b in bad for a in b.null}, {a for b in bad for a in b.shift}
         hosts = {a for b in bad for a, entries in b.host.items() if entries is None}
         negative = {a for b in bad for a, value in b.scalars.items() if value < 0}
-        assert shifts == {p.name for p in row.pointers}, name
-        assert nulls >= {p.name for p in row.pointers if p.is_required}, name
+        unread = {"y"} if name == "reduce_prod_backward_{T}" else set()  # which comes of x
+        assert shifts | unread == {p.name for p in row.pointers}, name
+        assert nulls | unread >= {p.name for p in row.pointers if p.is_required}, name
         assert hosts == {p.name for p in row.problem if p.direction == "host"}, name
         extents = {p.name for p in row.problem if not p.direction and p.dtype in ("i32", "i64")} - ANY_SIGN
         assert negative >= extents, name
