@@ -90,8 +90,8 @@ struct ProductGradientRows : RowDefaults {
     }
 };
 
-// dy 2 (x - mean) / m, or dy (x - mean) / (m std), with m = n - correction; 0 where the deviation is. The mean is found from the
-// row's distances from its first element, which are 0 in a row of equal ones.
+// dy 2 (x - mean) / m, or dy (x - mean) / (m std), with m = n - correction; 0 where the deviation is. The mean is found from
+// the row's distances from its first element, which are 0 in a row of equal ones.
 template <class T>
 struct VarianceGradientRows : RowDefaults {
     using C = compute_t<T>;

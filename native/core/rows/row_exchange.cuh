@@ -16,9 +16,7 @@ BK_DEVICE unsigned cluster_rank() {
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-BK_DEVICE void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
-}
+BK_DEVICE void cluster_sync() { asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory"); }
 // What `word` of this block's shared memory is in block `rank` of the cluster.
 BK_DEVICE uint32_t load_of_block(const uint32_t* word, unsigned rank) {
     uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(word)), value;
@@ -83,8 +81,8 @@ BK_DEVICE typename F::Acc combine_block(const F& f, typename F::Acc mine, RowExc
 
 // Of the blocks of a cluster; `mine` is that of this block. Blocks stay until all have read: cluster_sync() before they end.
 template <class F>
-BK_DEVICE typename F::Acc combine_cluster(const F& f, typename F::Acc mine, int blocks,
-                                          RowExchange<typename F::Acc>& exchange, int turn) {
+BK_DEVICE typename F::Acc combine_cluster(const F& f, typename F::Acc mine, int blocks, RowExchange<typename F::Acc>& exchange,
+                                          int turn) {
     using Words = AccWords<typename F::Acc>;
     if (threadIdx.x == 0) exchange.block[turn & 1] = Words::of(mine);
     cluster_sync();
