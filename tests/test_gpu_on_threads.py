@@ -16,7 +16,7 @@ SOURCES = pathlib.Path(__file__).parent / "gpu_on_threads"
 @pytest.mark.parametrize("name", sorted(path.stem for path in SOURCES.glob("*.cpp")))
 def test_kernels(tmp_path, name):
     program = tmp_path / name
-    # Some compilers take a vector that no loop reads for one that is read before it is written, and miss uses by no pack.
+    # Some compilers take a vector that no loop reads for one read before it is written, and miss uses by no pack.
     compile_strictly(
         compiler("CXX", "g++"), "-std=c++17", "-O1", "-Wno-pedantic", "-Wno-unknown-pragmas", "-Wno-psabi",
         "-Wno-unknown-warning-option", "-Wno-maybe-uninitialized", "-Wno-unused-but-set-parameter",
