@@ -193,7 +193,7 @@ BK_DEVICE void add_line(const R& reducer, typename R::Acc (&acc)[N], const Pack<
     settle_lanes<N>(reducer, acc, rest);
 }
 
-// The same of several axes.
+// Terms [t, end) at steps of `deep` of several axes, whose places a walk finds.
 template <int N, class R, class Grid, class... In, size_t... I>
 BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const int64_t* base,
                         const Grid& grid, int64_t t, int64_t end, int64_t lane_step, std::index_sequence<I...> each) {
