@@ -128,7 +128,7 @@ def _operand(plan: Plan, forms: Sequence[Form], name: str, fields: Sequence[str]
     if len(forms) > 1:
         kinds = tuple(dict.fromkeys(kind for form in forms for kind in form.kinds(name)))
     extents, label = _extents(plan, name, pointer.shape)
-    output, strided = pointer.direction != "in", form.strided is not None
+    output, strided = pointer.is_output, form.strided is not None
     exact = getattr(plan.descriptor, f"{name[1:] if output else name}_shape", None) if label == "shape" else None
     may_be = tuple([form.names[other] for other in form.row.in_place.get(pointer.name, ())])
     return Operand(name, extents, label, kinds, output, strided, strided and (form.sums or not output), exact, may_be)

@@ -16,7 +16,7 @@ WIDTHS = {dtype: 64 if "64" in dtype else 32 if "32" in dtype else 16 if "16" in
 BITS = {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"}
 COMPUTE = {"f16": "f32", "bf16": "f32"}
 INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
-DIRECTIONS = {"in", "out", "out?", "inout"}
+DIRECTIONS = {"in", "in?", "out", "out?", "inout"}
 SLOTS = ("T", "U", "I")
 
 
@@ -36,7 +36,7 @@ class Param:
     direction: str = ""  # "" for a scalar, "host", or one of DIRECTIONS
     shape: str = ""
     role: str = ""  # "operand" or one of ROLES
-    of: str = ""  # the operand whose strides or offset it is
+    of: str = ""  # the operand whose strides, pitch or offset it is
     default: float | int | None = None
 
     @property
@@ -91,6 +91,8 @@ class Row:
     slots: dict[str, tuple[str, ...]]
     params: tuple[Param, ...]
     check_params: tuple[Param, ...]
+    mutable_checks: frozenset[str]  # pointers that `_can_implement` takes as void*
+    size_params: tuple[Param, ...]  # of `_workspace_size`
     reads: dict[str, dict[str, tuple[str, ...]]]  # function ("" without F) -> output -> inputs but the first
     saves: dict[str, str]  # function -> "x" or "y", what the operand `saved` is; empty without one
     defaults: dict[str, dict[str, float | int]]  # function ("" without F) -> parameter -> default
@@ -170,7 +172,7 @@ class Row:
         """Yield (result type, function name, parameter list) of one instance's functions."""
         tail = ["void* workspace", "size_t workspace_bytes", "void* stream"]
         yield "int32_t", f"{PREFIX}{op}_run", ", ".join([p.prototype(slots) for p in self.params] + tail)
-        check = ", ".join(p.prototype(slots, const=True) for p in self.check_params)
+        check = ", ".join(p.prototype(slots, const=p.name not in self.mutable_checks) for p in self.check_params)
         yield "int32_t", f"{PREFIX}{op}_can_implement", check
         if self.workspace:
-            yield "size_t", f"{PREFIX}{op}_workspace_size", ", ".join(p.prototype(slots) for p in self.problem)
+            yield "size_t", f"{PREFIX}{op}_workspace_size", ", ".join(p.prototype(slots) for p in self.size_params)

@@ -260,7 +260,7 @@ class Fuzzer:
         row, _ = OPS[call.op]
         needed = 0
         if row.workspace:
-            needed = self.library.function(call.op, "workspace_size")(*[values[p.name] for p in row.problem])
+            needed = self.library.function(call.op, "workspace_size")(*[values[p.name] for p in row.size_params])
         kind = rng.choice(["none", "full", "short", "misplaced"])
         slot = self.slots[-1]
         if kind == "none" or needed > slot.size:
