@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tools.bench.problems import attention, elementwise, embedding, image, segment, shape_layout
+from tools.bench.problems import attention, elementwise, embedding, gemm, image, segment, shape_layout
 from tools.bench.record import Bench, row_named
 
 # Rows that no problem is for, with the reason. None may be without one.
-UNMEASURED: dict[str, str] = {}
+UNMEASURED: dict[str, str] = {**gemm.UNMEASURED}
 
 
 def benches(backend: str, only: str = "", numel: int = 1 << 16, pointwise: bool = False) -> Iterator[Bench]:
     """Those of a backend whose name contains `only`; `pointwise` leaves the elementwise ones, of `numel` elements."""
     if not pointwise:
-        others = (elementwise.lerp, attention.benches, embedding.benches, image.benches, segment.benches)
+        others = (elementwise.lerp, attention.benches, embedding.benches, gemm.benches, image.benches, segment.benches)
         for family in (*others, shape_layout.benches):
             for bench in family(backend):
                 for each in (bench, *_variants(bench)):
