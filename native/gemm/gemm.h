@@ -27,6 +27,11 @@ inline StoredMatrices stored_b_of(GemmLayout layout, int64_t n, int64_t k, int64
     return {count, step, k, n, pitch};
 }
 
+// Without rows where it is not read, or where a mistake of ldc's is to be reported once it is.
+inline StoredMatrices stored_c_of(bool is_read, int64_t m, int64_t n, int64_t pitch, int64_t count = 1, int64_t step = 0) {
+    return {count, step, !is_read || (m > 1 && pitch < n) ? 0 : m, n, pitch};
+}
+
 inline MatrixStrides strides_of(const StoredMatrices& stored, bool by_rows) {
     const int64_t step = stored.count > 1 ? stored.step : 0;
     const int64_t pitch = stored.rows > 1 ? stored.pitch : stored.columns;
@@ -74,10 +79,7 @@ struct GemmBase : GemmProblem<T> {
 
     StoredMatrices stored_a() const { return stored_a_of(kLayout, this->m, this->k, this->lda); }
     StoredMatrices stored_b() const { return stored_b_of(kLayout, this->n, this->k, this->ldb); }
-    // Without rows where it is not read, or a mistake of ldc's that run() reports where it is.
-    StoredMatrices stored_c() const {
-        return {1, 0, this->beta == 0 || this->ldc < this->n ? 0 : this->m, this->n, this->ldc};
-    }
+    StoredMatrices stored_c() const { return stored_c_of(this->beta != 0, this->m, this->n, this->ldc); }
     StoredMatrices stored_d() const { return {1, 0, this->m, this->n, this->ldd}; }
 
     Status check() const {
@@ -129,7 +131,7 @@ struct GemmBatched {
 
     StoredMatrices stored_a() const { return stored_a_of(kLayout, m, k, lda, batch_count, stride_a); }
     StoredMatrices stored_b() const { return stored_b_of(kLayout, n, k, ldb, batch_count, stride_b); }
-    StoredMatrices stored_c() const { return {batch_count, stride_c, beta == 0 || ldc < n ? 0 : m, n, ldc}; }
+    StoredMatrices stored_c() const { return stored_c_of(beta != 0, m, n, ldc, batch_count, stride_c); }
     StoredMatrices stored_d() const { return {batch_count, stride_d, m, n, ldd}; }
 
     Work work() const { return all_or_none(std::min({m, n, batch_count})); }
