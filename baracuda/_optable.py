@@ -26,8 +26,8 @@ class Param(NamedTuple):
 
     shape    extents of an array, in names of other parameters: "num_bags, embedding_dim"
     role     "operand" for a pointer. Of the others: extent, a number of elements or rows; rank; shape; stride, the
-             strides of an operand; pitch, the elements from one row of it to the next; axis; offset, where a part of an operand lies; mode, a choice between variants;
-             parameter, a number of the function
+             strides of an operand; pitch, the elements from one row of it to the next; axis; offset, where a part of
+             an operand lies; mode, a choice between variants; parameter, a number of the function
     of       the operand whose strides, pitch or offset it is
     default  None where there is none, or where functions differ in it (Row.defaults)
     """

@@ -12,7 +12,17 @@ from harness import OPS, ROWS, Launch, can_implement, itemsize, last_error, laun
 from naming import Tries
 
 # parameters that are no extents
-ANY_SIGN = {"padding_idx", "stride_a", "stride_b", "stride_c", "stride_d", "scalar_weight", "x_half_offset", "dx_half_offset", "p0"}
+ANY_SIGN = {
+    "padding_idx",
+    "stride_a",
+    "stride_b",
+    "stride_c",
+    "stride_d",
+    "scalar_weight",
+    "x_half_offset",
+    "dx_half_offset",
+    "p0",
+}
 MARKER = "alibi_f32: batch is -77, must be >= 0"
 
 

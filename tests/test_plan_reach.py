@@ -10,10 +10,11 @@ from baracuda._optable import ops
 from fakes import PLANS, FakeLibrary, example_descriptor, raw
 
 ELEMENTS = [kind for kind in bk.ElementKind if kind is not bk.f32_strict]
-# Ops that exist for code written for other libraries, of which plans use the ones that take f64 parameters; and products of
-# matrices, which are called from C alone.
+# Ops that exist for code written for other libraries, of which plans use the ones that take f64 parameters; and products
+# of matrices, which are called from C alone.
 UNUSED = re.compile(
-    r"gem[mv]_.*|(unary_(powf|powi|threshold)|binary_lerp|ternary_addc(mul|div))(_backward)?_(f32|f16|bf16|f64)(_strided)?"
+    r"gem[mv]_.*|"
+    r"(unary_(powf|powi|threshold)|binary_lerp|ternary_addc(mul|div))(_backward)?_(f32|f16|bf16|f64)(_strided)?"
 )
 
 

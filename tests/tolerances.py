@@ -149,8 +149,8 @@ def gated(e, f):
 CLASSES = {
     f.__name__: f
     for f in (
-        exact, pointwise, total, total_of_products, product, mean, total_of_quotients, atomic_total, atomic_total_of_quotients,
-        ulp, gated,
+        exact, pointwise, total, total_of_products, product, mean, total_of_quotients, atomic_total,
+        atomic_total_of_quotients, ulp, gated,
     )
 }  # fmt: skip
 

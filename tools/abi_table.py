@@ -29,7 +29,8 @@ params         of other ops, one a line: a scalar `i64 numel`, a host array `hos
                there is a pitch, `i64 lda`, lies where the class's `stored_a()` says (core/abi/stored_matrices.h).
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
-can_implement  names of its parameters, where they are not all of the flat form's; `d*` is an output d that it takes as void*
+can_implement  names of its parameters, where they are not all of the flat form's; `d*` is an output d
+               that it takes as void*
 workspace_size names of its parameters, where they are not all scalars; the class's check_extents() checks these alone
 
 What implements them, `{T}`, `{U}`, `{I}` standing for dtypes and `{F}` for a function's class, GeluTanh for gelu_tanh:
@@ -68,13 +69,14 @@ from abi_row import C_TYPES, INDEX_SUFFIX, SLOTS, Param, Row, TableError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What a parameter that is no operand stands for: a number of elements or rows; the number of axes; their extents; the
-# strides of an operand; its pitch, the elements from one row to the next; one axis; where a part of an operand lies; a choice between variants; a number of the function.
+# strides of an operand; its pitch, the elements from one row to the next; one axis; where a part of an operand lies; a
+# choice between variants; a number of the function.
 ROLES = ("extent", "rank", "shape", "stride", "pitch", "axis", "offset", "mode", "parameter")
 SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
-    "F", "gradients_of", "like", *SIGNATURES, "can_implement", "workspace_size", *CLASSES, "include", "units", "sums", "reads",
-    "workspace", "deterministic", "in_place", "accumulates", "doc",
+    "F", "gradients_of", "like", *SIGNATURES, "can_implement", "workspace_size", *CLASSES, "include", "units", "sums",
+    "reads", "workspace", "deterministic", "in_place", "accumulates", "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like"}  # keys that a row does not take from another
 MOST_OPERANDS = 8  # kMostStrided of core/abi/strided_args.h

@@ -186,10 +186,10 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
             stride = f", op.stride_{p.name} = op.stride_{first}" if f"stride_{p.name}" in fields else ""
             stand_ins += f"    if ({p.name} == nullptr) {p.name} = {first}{stride};\n"
     # Inputs that no output may be, of an op that may have others as one.
+    shared = {name for names in row.in_place.values() for name in names}
     for k, p in enumerate(pointers):
-        if not row.is_apart and not p.is_output and any(row.in_place.values()):
-            if not any(p.name in names for names in row.in_place.values()):
-                readers += f" operands[{k}].stays = true;"
+        if shared and not (row.is_apart or p.is_output or p.name in shared):
+            readers += f" operands[{k}].stays = true;"
     cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in pointers]
     in_place = str(not row.is_apart).lower()
     given = " ".join(f"operands[{k}].pointer = {p.name};" for k, p in enumerate(pointers))
@@ -218,7 +218,8 @@ def reader_mask(row: Row, p: Param, slots: dict[str, str]) -> str:
 
 
 def role_of(p: Param) -> str:
-    return "bk::Role::" + {"in": "kInput", "in?": "kOptionalInput", "out?": "kOptionalOutput"}.get(p.direction, "kOutput")
+    roles = {"in": "kInput", "in?": "kOptionalInput", "out?": "kOptionalOutput"}
+    return f"bk::Role::{roles.get(p.direction, 'kOutput')}"
 
 
 def glue_regular(op: str, row: Row, slots: dict[str, str]) -> str:

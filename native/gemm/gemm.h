@@ -39,9 +39,17 @@ inline MatrixStrides strides_of(const StoredMatrices& stored, bool by_rows) {
 }
 
 template <class T>
-Matmul<T> make_matmul(GemmLayout layout, int64_t m, int64_t n, int64_t k, const StoredMatrices& a_in, const matmul_element_t<T>* a,
-                      const StoredMatrices& b_in, const matmul_element_t<T>* b, const Epilogue<T>& epilogue) {
-    return {m, n, k, b_in.count, a, b, strides_of(a_in, layout != GemmLayout::kCrr), strides_of(b_in, layout != GemmLayout::kRcr),
+Matmul<T> make_matmul(GemmLayout layout, int64_t m, int64_t n, int64_t k, const StoredMatrices& a_in,
+                      const matmul_element_t<T>* a, const StoredMatrices& b_in, const matmul_element_t<T>* b,
+                      const Epilogue<T>& epilogue) {
+    return {m,
+            n,
+            k,
+            b_in.count,
+            a,
+            b,
+            strides_of(a_in, layout != GemmLayout::kCrr),
+            strides_of(b_in, layout != GemmLayout::kRcr),
             epilogue};
 }
 
@@ -92,7 +100,8 @@ struct GemmBase : GemmProblem<T> {
 protected:
     Status compute(const E* a, const E* b, const E* c, E* d, const void* bias, BiasType bias_type, Activation activation,
                    const Launch& launch) const {
-        Epilogue<T> epilogue{nullptr, d, bias, {}, strides_of(stored_d(), true), this->alpha, this->beta, bias_type, activation};
+        Epilogue<T> epilogue{nullptr,     d,          bias,      {},        strides_of(stored_d(), true),
+                             this->alpha, this->beta, bias_type, activation};
         BK_TRY(find_c(&epilogue, c, {1, 0, this->m, this->n, this->ldc}, kNullC));
         return matmul(launch, make_matmul(kLayout, this->m, this->n, this->k, stored_a(), a, stored_b(), b, epilogue));
     }
@@ -136,9 +145,7 @@ struct GemmBatched {
 
     Work work() const { return all_or_none(std::min({m, n, batch_count})); }
     size_t workspace_size() const { return 0; }
-    Status check_extents() const {
-        return require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch_count", batch_count}});
-    }
+    Status check_extents() const { return require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch_count", batch_count}}); }
     Status check() const {
         BK_TRY(check_extents());
         BK_TRY(require_pitch("lda", stored_a()));
@@ -147,15 +154,14 @@ struct GemmBatched {
         return require_own_results(batch_count, stride_d);
     }
     Status run(const E* a, const E* b, const E* c, E* d, const Launch& launch) const {
-        Epilogue<T> epilogue{nullptr, d, nullptr, {}, strides_of(stored_d(), true), alpha, beta, BiasType::kElement,
+        Epilogue<T> epilogue{nullptr,          d, nullptr, {}, strides_of(stored_d(), true), alpha, beta, BiasType::kElement,
                              Activation::kNone};
         BK_TRY(find_c(&epilogue, c, {batch_count, stride_c, m, n, ldc}, NullC::kIsD));
         return matmul(launch, make_matmul(kLayout, m, n, k, stored_a(), a, stored_b(), b, epilogue));
     }
 
     static Status require_own_results(int32_t batch, int64_t stride) {
-        if (batch > 1 && stride == 0)
-            return fail(Status::kInvalidProblem, "stride_d is 0, but there are %d results", batch);
+        if (batch > 1 && stride == 0) return fail(Status::kInvalidProblem, "stride_d is 0, but there are %d results", batch);
         return Status::kOk;
     }
 };

@@ -5,7 +5,8 @@
 // the arithmetic, a block of sums in vector registers. Sums of the block are added to those of the tile in `sums`. All of it
 // lies on the stack, and the order of additions depends on k alone.
 //
-// Activations are applied by spans, compiled once (gemm/matmul_cpu.cpp). 8-bit integers are multiplied in f32, where a block's sum is exact (kDepth * 255^2 < 2^24), and added up in f64.
+// Activations are applied by spans, compiled once (gemm/matmul_cpu.cpp). 8-bit integers are multiplied in f32, where a block's
+// sum is exact (kDepth * 255^2 < 2^24), and added up in f64.
 #pragma once
 
 #include <algorithm>
@@ -181,13 +182,13 @@ template <class T, int kBytes>
 void multiply_with(const Matmul<T>& p) {
     using Tile = MatmulTile<T, kBytes>;
     // Lower tiles where there would not be a few for every thread; the order of additions stays.
-    const int64_t strips = ceil_div<int64_t>(p.n, Tile::kColumns) * p.batch, wanted = ceil_div<int64_t>(4 * thread_count(), strips);
+    const int64_t strips = ceil_div<int64_t>(p.n, Tile::kColumns) * p.batch,
+                  wanted = ceil_div<int64_t>(4 * thread_count(), strips);
     const int64_t blocks = ceil_div<int64_t>(ceil_div(p.m, wanted), Tile::kBlockRows);
     const int64_t tile_rows = std::min<int64_t>(Tile::kRows, blocks * Tile::kBlockRows);
     const int64_t products = tile_rows * Tile::kColumns * (p.k + 1);
-    parallel_chunks(strips * ceil_div(p.m, tile_rows), grain_for(products), [&](int64_t begin, int64_t end) {
-        compute_tiles<T, kBytes>(p, tile_rows, begin, end);
-    });
+    parallel_chunks(strips * ceil_div(p.m, tile_rows), grain_for(products),
+                    [&](int64_t begin, int64_t end) { compute_tiles<T, kBytes>(p, tile_rows, begin, end); });
 }
 
 template <class T>

@@ -33,7 +33,8 @@ struct SimtFeed {
             const int64_t r = first + row, depth = tile * kSimtDepth + k;
             const int64_t rows = source.rows - r, terms = source.depth - depth;
             const float* const from = source.data + r * source.row + depth * source.column;
-            const int64_t inside = is_wide ? (terms > 0 ? rows : 0) : (rows > 0 ? terms : 0), step = is_wide ? source.row : source.column;
+            const int64_t inside = is_wide ? (terms > 0 ? rows : 0) : (rows > 0 ? terms : 0),
+                          step = is_wide ? source.row : source.column;
             if (moves && inside >= 4) {
                 const Vec<float, 4> four = load<4>(from);
                 for (int v = 0; v < 4; ++v) lane[i][v] = four.lane[v];
@@ -62,9 +63,10 @@ __global__ void __launch_bounds__(kSimtThreads) matmul_simt_kernel(const __grid_
     __shared__ float a_tile[2][kSimtDepth][kSimtPitch], b_tile[2][kSimtDepth][kSimtPitch];
     const int thread = static_cast<int>(threadIdx.x), thread_row = thread / 16, thread_column = thread % 16;
     const MatmulPlace place(blockIdx.x, down, across, kSimtSide);
-    SimtFeed a{{p.a + place.matrix * p.a_at.step, p.m, p.k, p.a_at.row, p.a_at.column}, place.row, p.a_at.row == 1, a_moves, {}};
-    SimtFeed b{{p.b + place.matrix * p.b_at.step, p.n, p.k, p.b_at.column, p.b_at.row}, place.column, p.b_at.column == 1,
-               b_moves, {}};
+    SimtFeed a{
+        {p.a + place.matrix * p.a_at.step, p.m, p.k, p.a_at.row, p.a_at.column}, place.row, p.a_at.row == 1, a_moves, {}};
+    SimtFeed b{
+        {p.b + place.matrix * p.b_at.step, p.n, p.k, p.b_at.column, p.b_at.row}, place.column, p.b_at.column == 1, b_moves, {}};
     const int64_t tiles = (p.k + kSimtDepth - 1) / kSimtDepth;
     float sum[8][8] = {};
     if (tiles > 0) {
@@ -101,7 +103,7 @@ __global__ void __launch_bounds__(kSimtThreads) matmul_simt_kernel(const __grid_
     }
 
     // The results by way of shared memory, a row of each thread at a time: the last steps are there once, not 64 times.
-    float(&band)[kSimtDepth][kSimtPitch] = a_tile[0];
+    float (&band)[kSimtDepth][kSimtPitch] = a_tile[0];
 #pragma unroll 1
     for (int pass = 0; pass < 8; ++pass) {
 #pragma unroll
@@ -127,8 +129,8 @@ Status matmul_by_fma(const Launch& launch, const Matmul<T>& p) {
     const int64_t down = ceil_div<int64_t>(p.m, kSimtSide), across = ceil_div<int64_t>(p.n, kSimtSide);
     int64_t tiles = 0;
     BK_TRY(count_tiles(down, across, p.batch, &tiles));
-    return launch_kernel(launch, {dim3(static_cast<unsigned>(tiles)), dim3(kSimtThreads)}, matmul_simt_kernel<T>, p, down, across,
-                         moves_by_16(p.a, p.a_at), moves_by_16(p.b, p.b_at), stores_pairs(p.epilogue));
+    return launch_kernel(launch, {dim3(static_cast<unsigned>(tiles)), dim3(kSimtThreads)}, matmul_simt_kernel<T>, p, down,
+                         across, moves_by_16(p.a, p.a_at), moves_by_16(p.b, p.b_at), stores_pairs(p.epilogue));
 }
 
 }  // namespace bk

@@ -27,8 +27,8 @@ constexpr int kMatmulStages = kSide == 128 ? 3 : 4;
 template <int kSide>
 constexpr int kMatmulBytes = 2 * kMatmulStages<kSide> * kSide * kMatmulDepth;
 
-// What a block computes: tile number `index`, of which `down` and `across` cover a matrix. Tiles that are computed at a time lie
-// together, so that they share what they read.
+// What a block computes: tile number `index`, of which `down` and `across` cover a matrix. Tiles that are computed at a time
+// lie together, so that they share what they read.
 struct MatmulPlace {
     int64_t matrix, row, column;
 
@@ -117,8 +117,8 @@ struct WarpSums {
 
 // The block's results, by way of shared memory, where the last steps go along rows: bands of 16 rows of each warp at a time.
 template <class T, int kSide>
-BK_DEVICE void store_sums(const Matmul<T>& p, const WarpSums<T, kSide>& sums, char* shared, const MatmulPlace& place, int warp_row,
-                          int warp_column, int thread, bool in_pairs) {
+BK_DEVICE void store_sums(const Matmul<T>& p, const WarpSums<T, kSide>& sums, char* shared, const MatmulPlace& place,
+                          int warp_row, int warp_column, int thread, bool in_pairs) {
     using S = matmul_scalar_t<T>;
     constexpr int kPitch = kSide + 8, kBands = WarpSums<T, kSide>::kRows, kPairs = kSide / 2;
     static_assert(32 * kPitch * sizeof(S) <= kMatmulBytes<kSide>, "two bands fit where the tiles were");
@@ -180,8 +180,8 @@ BK_DEVICE void add_tile(WarpSums<T, kSide>& sums, const char* a_tile, const char
 }
 
 template <class T, int kSide, Feed kFeedA, Feed kFeedB>
-__global__ void __launch_bounds__(kMatmulThreads) matmul_kernel(const __grid_constant__ Matmul<T> p, int64_t down, int64_t across,
-                                                              bool in_pairs) {
+__global__ void __launch_bounds__(kMatmulThreads)
+    matmul_kernel(const __grid_constant__ Matmul<T> p, int64_t down, int64_t across, bool in_pairs) {
     using E = matmul_element_t<T>;
     using Kind = TensorKind<T>;
     constexpr int kStages = kMatmulStages<kSide>, kBytes = kSide * kMatmulDepth;
@@ -255,8 +255,7 @@ Status launch_tiles(const Launch& launch, const Matmul<T>& p) {
     BK_TRY(count_tiles(down, across, p.batch, &tiles));
     Grid grid{dim3(static_cast<unsigned>(tiles)), dim3(kMatmulThreads)};
     grid.shared = kMatmulBytes<kSide>;
-    return launch_kernel(launch, grid, matmul_kernel<T, kSide, kFeedA, kFeedB>, p, down, across,
-                         stores_pairs(p.epilogue));
+    return launch_kernel(launch, grid, matmul_kernel<T, kSide, kFeedA, kFeedB>, p, down, across, stores_pairs(p.epilogue));
 }
 
 template <class T, int kSide>

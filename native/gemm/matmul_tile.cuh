@@ -1,7 +1,8 @@
-// Tiles of factors in shared memory, kRows rows of A or columns of B by 64 bytes along k, as steps of the tensor cores read them.
+// Tiles of factors in shared memory, kRows rows of A or columns of B by 64 bytes along k, as steps of the tensor cores read
+// them.
 //
-// A tile lies as its operand does, so that copies go 16 bytes at a time: "deep" where neighbours in memory are neighbours along k,
-// else "wide". 16-byte chunks are permuted so that no two of the accesses that go together meet in a bank.
+// A tile lies as its operand does, so that copies go 16 bytes at a time: "deep" where neighbours in memory are neighbours along
+// k, else "wide". 16-byte chunks are permuted so that no two of the accesses that go together meet in a bank.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +28,7 @@ struct TileSource {
     int64_t rows, depth, row, column;
 };
 
-BK_DEVICE int deep_place(int row, int chunk) {
-    return row * kMatmulDepth + (chunk ^ (row & 2) ^ (row >> 2 & 1)) * kChunk;
-}
+BK_DEVICE int deep_place(int row, int chunk) { return row * kMatmulDepth + (chunk ^ (row & 2) ^ (row >> 2 & 1)) * kChunk; }
 
 template <class E, int kRows>
 BK_DEVICE int wide_place(int k, int chunk) {

@@ -52,7 +52,9 @@ def matrix(draw, rows, columns, gap=0, kind="normal", dtype="", batch=()):
     return draw.integers(shape, "small" if kind == "small" else "normal", strides, dtype)
 
 
-def product(draw, m, n, k, *, kind_of=Kind("rcr"), gaps=(0, 0, 0, 0), numbers=(1, 0), null=(), values="normal", bias=""):
+def product(
+    draw, m, n, k, *, kind_of=Kind("rcr"), gaps=(0, 0, 0, 0), numbers=(1, 0), null=(), values="normal", bias=""
+):
     """gaps are those behind the rows of A, B, C and D; numbers are alpha and beta; bias is its dtype."""
     whole = not is_float(draw.dtype)
     shape_b = (n, k) if kind_of.layout == "rcr" else (k, n)
@@ -92,7 +94,9 @@ def expected(p, a, b, c, bias):
     with np.errstate(invalid="ignore", over="ignore"):
         z = alpha * np.matmul(a, b) + beta * c + bias
         terms = np.abs(alpha) * np.matmul(np.abs(a), np.abs(b)) + np.abs(beta * c) + np.abs(bias)
-        return {"d": Expected(ACTIVATIONS[p.function](z), count=p.scalars["k"], terms=np.where(np.isnan(terms), 0, terms))}
+        return {
+            "d": Expected(ACTIVATIONS[p.function](z), count=p.scalars["k"], terms=np.where(np.isnan(terms), 0, terms))
+        }
 
 
 def product_reference(p, kind):
@@ -122,7 +126,9 @@ def problems(kind, whole, bias, bias_may_be_null):
 
     def case(m, n, k, **more):
         more = {"numbers": (numbers[0], 0), **more}
-        return lambda d: product(d, m, n, k, kind_of=kind, bias=d.other if bias == "U" else d.dtype if bias else "", **more)
+        return lambda d: product(
+            d, m, n, k, kind_of=kind, bias=d.other if bias == "U" else d.dtype if bias else "", **more
+        )
 
     table = {
         "plain": case(7, 9, 11, numbers=numbers, gaps=(0, 0, 0, 0)),
@@ -192,7 +198,9 @@ def product_case(row):
 LAYOUTS = ("rrr", "rcr", "crr")
 
 
-def batched(draw, m, n, k, batch, *, layout=1, steps=(None, None, None, None), numbers=(0.75, 0.0), gap=0, null=(), dense=False):
+def batched(
+    draw, m, n, k, batch, *, layout=1, steps=(None, None, None, None), numbers=(0.75, 0.0), gap=0, null=(), dense=False
+):
     """steps are the distances of the matrices of A, B, C and D, of which None leaves a gap of 3 elements."""
     shapes = {
         "a": (k, m) if layout == 2 else (m, k), "b": (n, k) if layout == 1 else (k, n), "c": (m, n), "d": (m, n),
@@ -263,12 +271,13 @@ def dense_problems(layouts, rows):
         }
         for seed in range(8):
             (drawn_m, n, k), gaps = drawn(100 + seed)
-            table[f"{LAYOUTS[layout]}_drawn{seed}"] = lambda d, f=make, e=(min(rows, drawn_m), n, k), g=gaps: f(
-                d, *e, 1 + g[1], gap=g[0]
-            )
+            extents = min(rows, drawn_m), n, k
+            table[f"{LAYOUTS[layout]}_drawn{seed}"] = lambda d, f=make, e=extents, g=gaps: f(d, *e, 1 + g[1], gap=g[0])
     first = LAYOUTS[layouts[0]]
     table["plain"] = table.pop(f"{first}_plain")
-    table["large"] = lambda d: batched(d, min(rows, 150), 201, 517, 2, layout=layouts[0], dense=True, numbers=(1.0, 0.5))
+    table["large"] = lambda d: batched(
+        d, min(rows, 150), 201, 517, 2, layout=layouts[0], dense=True, numbers=(1.0, 0.5)
+    )
     return table
 
 

@@ -120,7 +120,8 @@ BK_COLD inline Status require_apart(const Operand* first, const Operand* last, b
             if (other->pointer == nullptr || (other->is_output() && other <= out)) continue;
             if (other->is_output() && other->pointer == out->pointer)
                 return fail(Status::kInvalidProblem, "%s and %s are both %p", out->name, other->name, out->pointer);
-            const bool in_place = may_be_input && !other->is_output() && !other->stays && !out->is_summed && is_same_place(*out, *other);
+            const bool in_place =
+                may_be_input && !other->is_output() && !other->stays && !out->is_summed && is_same_place(*out, *other);
             if (!in_place && surely_overlap(*out, *other))
                 return fail(Status::kInvalidProblem, "%s overlaps %s: %p and %p", out->name, other->name, out->pointer,
                             other->pointer);
@@ -144,8 +145,7 @@ BK_COLD inline Status require_pointers(Operand* first, Operand* last, Work work,
         return !operand.has_elements() || operand.role == Role::kUnread || (work == Work::kZeros && !operand.is_output());
     });
     for (const Operand* o = first; o != last; ++o)
-        if (o->pointer == nullptr && !o->may_be_null())
-            return fail(Status::kInvalidProblem, "%s is NULL", o->name);
+        if (o->pointer == nullptr && !o->may_be_null()) return fail(Status::kInvalidProblem, "%s is NULL", o->name);
     for (const Operand* o = first; o != last; ++o)
         if (reinterpret_cast<uintptr_t>(o->pointer) % static_cast<uintptr_t>(o->size) != 0)
             return fail(Status::kMisaligned, "%s is %p, must be aligned to %lld bytes", o->name, o->pointer,

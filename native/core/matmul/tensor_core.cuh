@@ -1,7 +1,8 @@
-// Instructions of the tensor cores, and those that feed them: copies to shared memory and fragments from there. sm_80 and newer.
+// Instructions of the tensor cores, and those that feed them: copies to shared memory and fragments from there. sm_80 and
+// newer.
 //
-// A step of every type multiplies 16 rows of A by 8 columns of B over 32 bytes along k: 16 elements of 16 bits, 8 of TF32, 32 of
-// 8 bits, 4 of f64. With g = lane / 4 and t = lane % 4 a lane has, in 32-bit words along k,
+// A step of every type multiplies 16 rows of A by 8 columns of B over 32 bytes along k: 16 elements of 16 bits, 8 of TF32, 32
+// of 8 bits, 4 of f64. With g = lane / 4 and t = lane % 4 a lane has, in 32-bit words along k,
 //   of A   words t and t + 4 of rows g and g + 8: (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4);
 //   of B   words t and t + 4 of column g;
 //   of D   columns 2t and 2t + 1 of rows g and g + 8.
@@ -57,16 +58,17 @@ BK_DEVICE uint32_t round_to_tf32(uint32_t bits) {
 template <class T>
 struct TensorStep;
 
-#define BK_TENSOR_STEP(name, sum, constraint, shape, types)                                                                       \
-    template <>                                                                                                                   \
-    struct TensorStep<name> {                                                                                                     \
-        using Sum = sum;                                                                                                          \
-        static BK_DEVICE void run(Sum(&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {                                   \
-            asm volatile("mma.sync.aligned." shape ".row.col." types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "            \
-                         "{%0, %1, %2, %3};"                                                                                      \
-                         : "+" constraint(d[0]), "+" constraint(d[1]), "+" constraint(d[2]), "+" constraint(d[3])                 \
-                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                     \
-        }                                                                                                                         \
+#define BK_TENSOR_STEP(name, sum, constraint, shape, types)                                                       \
+    template <>                                                                                                   \
+    struct TensorStep<name> {                                                                                     \
+        using Sum = sum;                                                                                          \
+        static BK_DEVICE void run(Sum (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {                  \
+            asm volatile("mma.sync.aligned." shape ".row.col." types                                              \
+                         " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "                                        \
+                         "{%0, %1, %2, %3};"                                                                      \
+                         : "+" constraint(d[0]), "+" constraint(d[1]), "+" constraint(d[2]), "+" constraint(d[3]) \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                     \
+        }                                                                                                         \
     };
 
 BK_TENSOR_STEP(f16, float, "f", "m16n8k16", "f32.f16.f16.f32")

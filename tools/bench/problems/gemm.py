@@ -98,7 +98,15 @@ def made(name, row, m, n, k, dtypes, *, layout="rcr", peers, bias=False, batch=0
         scalars |= {f"stride_{x}": s[0] * s[1] for x, s in shapes.items()} | {"stride_c": 0}
         scalars |= {"batch": max(batch, 1), "batch_count": batch, "layout": ("rrr", "rcr", "crr").index(layout)}
     return Bench(
-        name=name, row=row, dtypes=dtypes, arrays=arrays, scalars=scalars, check=check, torch=peers, bounds=bounds, **given
+        name=name,
+        row=row,
+        dtypes=dtypes,
+        arrays=arrays,
+        scalars=scalars,
+        check=check,
+        torch=peers,
+        bounds=bounds,
+        **given,
     )
 
 
@@ -136,8 +144,8 @@ def large(backend):
         "gemm bias gelu", row, *wide, ("bf16",), bias=True, function="gelu", peers=(torch_bias("gelu"),), bounds=bound
     )
     yield made(
-        f"gemm_dense crr {size}", "gemm_dense_{T}", *cube, ("bf16", "f32"), layout="crr", dense=True, peers=(torch_crr,),
-        bounds=(own,),
+        f"gemm_dense crr {size}", "gemm_dense_{T}", *cube, ("bf16", "f32"), layout="crr", dense=True,
+        peers=(torch_crr,), bounds=(own,),
     )  # fmt: skip
 
 
@@ -149,7 +157,14 @@ def thin(backend):
         for n in sizes:
             k = 4096 if backend == "cuda" else 2048
             yield made(
-                f"gemm rcr {m}x{n}x{k}", "gemm_{T}_rcr_sm80", m, n, k, ("bf16",), peers=(torch_product(True),), bounds=bound
+                f"gemm rcr {m}x{n}x{k}",
+                "gemm_{T}_rcr_sm80",
+                m,
+                n,
+                k,
+                ("bf16",),
+                peers=(torch_product(True),),
+                bounds=bound,
             )
             yield made(
                 f"gemm rrr {m}x{n}x{k}", "gemm_dense_{T}", m, n, k, ("bf16", "f32"), layout="rrr", dense=True,
@@ -157,8 +172,8 @@ def thin(backend):
             )  # fmt: skip
     n, k = (14336, 4096) if backend == "cuda" else (2048, 2048)
     yield made(
-        "gemv m1", "gemv_dense_m1_{T}", 1, n, k, ("bf16", "f32"), layout="rrr", dense=True, peers=(torch_product(False),),
-        bounds=bound,
+        "gemv m1", "gemv_dense_m1_{T}", 1, n, k, ("bf16", "f32"), layout="rrr", dense=True,
+        peers=(torch_product(False),), bounds=bound,
     )  # fmt: skip
 
 
