@@ -10,7 +10,7 @@ from baracuda._optable import ops
 from fakes import PLANS, FakeLibrary, example_descriptor, raw
 
 ELEMENTS = [kind for kind in bk.ElementKind if kind is not bk.f32_strict]
-# Ops that exist for code written for other libraries, of which plans use the ones that take f64 parameters; and products
+# Ops that exist for code written for other libraries, of which plans use the ones that take f64 parameters; products
 # of matrices, which are called from C alone.
 UNUSED = re.compile(
     r"gem[mv]_.*|"
