@@ -144,23 +144,24 @@ BK_HD void sum_tile(Tile& tile, const Matmul<T>& p, int64_t g, int64_t i0, int64
     }
 }
 
-// The last steps of `rows` x `columns` results from [i0, j0] of matrix g.
-template <class T, class Tile>
-BK_HD void store_tile(Tile& tile, const Epilogue<T>& e, int64_t g, int64_t i0, int64_t j0, int64_t rows, int64_t columns) {
+// The last steps of `columns` results from [i, j] of matrix g.
+template <class T, class Sum>
+BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int64_t columns, const Sum* sums) {
     using S = matmul_scalar_t<T>;
-    alignas(64) S z[Tile::kColumns], bias[Tile::kColumns];
-    for (int64_t j = 0; j < columns; ++j) bias[j] = e.bias_of(j0 + j);
-    for (int64_t i = 0; i < rows; ++i) {
-        for (int64_t j = 0; j < columns; ++j) z[j] = e.alpha * static_cast<S>(tile.sums[i][j]);
+    constexpr int64_t kMost = 64;
+    alignas(64) S z[kMost];
+    for (int64_t first = 0; first < columns; first += kMost) {
+        const int64_t count = std::min(columns - first, kMost), at = j + first;
+        for (int64_t c = 0; c < count; ++c) z[c] = e.alpha * static_cast<S>(sums[first + c]);
         if (e.c != nullptr) {
-            const auto* const c = e.c + g * e.c_at.step + (i0 + i) * e.c_at.row + j0;
-            for (int64_t j = 0; j < columns; ++j) z[j] += e.beta * Epilogue<T>::element_of(c[j]);
+            const auto* const from = e.c + g * e.c_at.step + i * e.c_at.row + at;
+            for (int64_t c = 0; c < count; ++c) z[c] += e.beta * Epilogue<T>::element_of(from[c]);
         }
         if (e.bias != nullptr)
-            for (int64_t j = 0; j < columns; ++j) z[j] += bias[j];
-        if (e.activation != Activation::kNone) activate_span(e.activation, z, columns);
-        auto* const d = e.d + g * e.d_at.step + (i0 + i) * e.d_at.row + j0;
-        for (int64_t j = 0; j < columns; ++j) d[j] = Epilogue<T>::stored(z[j]);
+            for (int64_t c = 0; c < count; ++c) z[c] += e.bias_of(at + c);
+        if (e.activation != Activation::kNone) activate_span(e.activation, z, count);
+        auto* const to = e.d + g * e.d_at.step + i * e.d_at.row + at;
+        for (int64_t c = 0; c < count; ++c) to[c] = Epilogue<T>::stored(z[c]);
     }
 }
 
@@ -174,7 +175,9 @@ __attribute__((noinline)) void compute_tiles(const Matmul<T>& p, int64_t tile_ro
         const int64_t j0 = t % across * Tile::kColumns, i0 = t / across % down * tile_rows, g = t / across / down;
         const int64_t rows = std::min(p.m - i0, tile_rows), columns = std::min<int64_t>(p.n - j0, Tile::kColumns);
         run_fused<kBytes>([&] { sum_tile(tile, p, g, i0, j0, rows, columns); });
-        run_unfused<kBytes>([&] { store_tile(tile, p.epilogue, g, i0, j0, rows, columns); });
+        run_unfused<kBytes>([&] {
+            for (int64_t i = 0; i < rows; ++i) store_row(p.epilogue, g, i0 + i, j0, columns, tile.sums[i]);
+        });
     }
 }
 
@@ -191,12 +194,113 @@ void multiply_with(const Matmul<T>& p) {
                     [&](int64_t begin, int64_t end) { compute_tiles<T, kBytes>(p, tile_rows, begin, end); });
 }
 
+// --- few rows ---
+
+// Reading B once bounds products of so few rows: it is not packed. Integers, whose sums in f32 have to be short, are.
+constexpr int64_t kThinRows = 8;
+
+template <class T>
+constexpr bool kHasThinLoops = !std::is_integral_v<matmul_element_t<T>>;
+
+// Results of a strip while the rows of B go by, four at a time.
+template <class T, int64_t kStrip>
+BK_HD void sum_across(const Matmul<T>& p, int64_t g, int64_t j0, int64_t columns, matmul_scalar_t<T> (*sums)[kStrip]) {
+    BK_FUSE_PRODUCTS
+    using Arithmetic = MatmulArithmetic<T>;
+    using S = matmul_scalar_t<T>;
+    const auto* const a = p.a + g * p.a_at.step;
+    for (int64_t i = 0; i < p.m; ++i)
+        for (int64_t j = 0; j < columns; ++j) sums[i][j] = 0;
+    for (int64_t k = 0; k < p.k; k += 4) {
+        const auto* const b = p.b + g * p.b_at.step + k * p.b_at.row + j0;
+        const int64_t rows = std::min<int64_t>(p.k - k, 4);
+        for (int64_t i = 0; i < p.m; ++i) {
+            S* BK_RESTRICT const sum = sums[i];
+            S factor[4] = {};
+            for (int64_t r = 0; r < rows; ++r) factor[r] = Arithmetic::term(a[i * p.a_at.row + (k + r) * p.a_at.column]);
+            if (rows == 4) {
+                const auto *const b1 = b + p.b_at.row, *const b2 = b1 + p.b_at.row, *const b3 = b2 + p.b_at.row;
+                for (int64_t j = 0; j < columns; ++j)
+                    sum[j] += (factor[0] * Arithmetic::term(b[j]) + factor[1] * Arithmetic::term(b1[j])) +
+                              (factor[2] * Arithmetic::term(b2[j]) + factor[3] * Arithmetic::term(b3[j]));
+            } else {
+                for (int64_t r = 0; r < rows; ++r)
+                    for (int64_t j = 0; j < columns; ++j) sum[j] += factor[r] * Arithmetic::term(b[r * p.b_at.row + j]);
+            }
+        }
+    }
+}
+
+// Each result a sum along k, in 32 parts.
+template <class T, int64_t kStrip>
+BK_HD void sum_along(const Matmul<T>& p, int64_t g, int64_t j0, int64_t columns, matmul_scalar_t<T> (*sums)[kStrip]) {
+    BK_FUSE_PRODUCTS
+    using Arithmetic = MatmulArithmetic<T>;
+    using S = matmul_scalar_t<T>;
+    constexpr int64_t kParts = 32;
+    const auto* const a = p.a + g * p.a_at.step;
+    for (int64_t j = 0; j < columns; ++j) {
+        const auto* const b = p.b + g * p.b_at.step + (j0 + j) * p.b_at.column;
+        alignas(64) S part[kThinRows][kParts] = {}, term[kParts];
+        int64_t k = 0;
+        for (; k + kParts <= p.k; k += kParts) {
+            for (int64_t l = 0; l < kParts; ++l) term[l] = Arithmetic::term(b[k + l]);
+            for (int64_t i = 0; i < p.m; ++i) {
+                const auto* const row = a + i * p.a_at.row + k;
+                for (int64_t l = 0; l < kParts; ++l) part[i][l] += Arithmetic::term(row[l]) * term[l];
+            }
+        }
+        for (int64_t i = 0; i < p.m; ++i) {
+            const auto* const row = a + i * p.a_at.row;
+            for (int64_t rest = k; rest < p.k; ++rest)
+                part[i][rest - k] += Arithmetic::term(row[rest]) * Arithmetic::term(b[rest]);
+            for (int64_t half = kParts / 2; half > 0; half /= 2)
+                for (int64_t l = 0; l < half; ++l) part[i][l] += part[i][l + half];
+            sums[i][j] = part[i][0];
+        }
+    }
+}
+
+// Strips [begin, end) of the batch.
+template <class T, int kBytes>
+__attribute__((noinline)) void compute_strips(const Matmul<T>& p, int64_t begin, int64_t end) {
+    using S = matmul_scalar_t<T>;
+    constexpr int64_t kStrip = 128;
+    alignas(64) S sums[kThinRows][kStrip];
+    const int64_t strips = ceil_div(p.n, kStrip);
+    for (int64_t t = begin; t < end; ++t) {
+        const int64_t g = t / strips, j0 = t % strips * kStrip, columns = std::min(p.n - j0, kStrip);
+        run_fused<kBytes>([&] {
+            if (p.b_at.column == 1)
+                sum_across(p, g, j0, columns, sums);
+            else
+                sum_along(p, g, j0, columns, sums);
+        });
+        run_unfused<kBytes>([&] {
+            for (int64_t i = 0; i < p.m; ++i) store_row(p.epilogue, g, i, j0, columns, sums[i]);
+        });
+    }
+}
+
+template <class T, int kBytes>
+void multiply_by_width(const Matmul<T>& p) {
+    if constexpr (kHasThinLoops<T>) {
+        const bool is_along = p.b_at.row == 1 && p.a_at.column == 1;
+        if (p.m <= kThinRows && (is_along || p.b_at.column == 1)) {
+            const int64_t bytes = 128 * (p.k + 1) * static_cast<int64_t>(sizeof(matmul_element_t<T>));
+            return parallel_chunks(ceil_div<int64_t>(p.n, 128) * p.batch, grain_for(bytes),
+                                   [&](int64_t begin, int64_t end) { compute_strips<T, kBytes>(p, begin, end); });
+        }
+    }
+    multiply_with<T, kBytes>(p);
+}
+
 template <class T>
 Status matmul(const Launch&, const Matmul<T>& p) {
     switch (vector_bytes()) {
-        case 64: multiply_with<T, 64>(p); break;
-        case 32: multiply_with<T, 32>(p); break;
-        default: multiply_with<T, 16>(p);
+        case 64: multiply_by_width<T, 64>(p); break;
+        case 32: multiply_by_width<T, 32>(p); break;
+        default: multiply_by_width<T, 16>(p);
     }
     return Status::kOk;
 }
