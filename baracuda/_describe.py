@@ -107,7 +107,7 @@ def _prototype(op: Op) -> Iterator[str]:
     except BaracudaError:  # there is no library, or it was built without this op
         return
     # cffi's types know of no const
-    params = [("const " * (param.direction in ("in", "host")), param.name) for param in op.row.params]
+    params = [("const " * (param.direction in ("in", "in?", "host")), param.name) for param in op.row.params]
     params += [("", name) for name in ("workspace", "workspace_bytes", "stream")]
     types = [of.cname.replace(" *", "*") for of in kind.args]
     arguments = ", ".join(f"{const}{of} {name}".replace(" ", "\0") for of, (const, name) in zip(types, params))
