@@ -37,7 +37,7 @@ BK_DEVICE void load_chunk(float (&lane)[kVectorLanes<E>], const E* from, int64_t
 
 // A warp has kDeepColumns columns, whose terms its lanes share. `moves` says that chunks of A and B are aligned.
 template <class T>
-__global__ void __launch_bounds__(kDeepThreads) matmul_thin_deep_kernel(const __grid_constant__ Matmul<T> p, bool moves) {
+__global__ void __launch_bounds__(kDeepThreads, 2) matmul_thin_deep_kernel(const __grid_constant__ Matmul<T> p, bool moves) {
     using E = matmul_element_t<T>;
     constexpr int kLanes = kVectorLanes<E>, kSpan = 32 * kLanes;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
