@@ -46,6 +46,8 @@ from baracuda.dtypes import (
 from baracuda.errors import (
     BaracudaError,
     BufferTooSmallError,
+    CheckError,
+    ExportError,
     InternalError,
     InvalidProblemError,
     LibraryNotFoundError,
@@ -59,20 +61,29 @@ from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
 from baracuda.kinds import (
     ActivationKind,
     ArchSku,
+    ArgReduceKind,
     AttentionKind,
     BackendKind,
     BinaryCmpKind,
     BinaryKind,
+    CrossEntropyTargetKind,
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
     GatedActivationKind,
     ImageKind,
     LayoutSku,
+    LossKind,
+    LossReduction,
     MathPrecision,
+    NormalizationKind,
     OpCategory,
+    ReduceKind,
+    ReduceToOp,
+    ScanKind,
     SegmentKind,
     ShapeLayoutKind,
+    SoftmaxKind,
     TernaryKind,
     UnaryKind,
 )
@@ -82,6 +93,10 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
 if TYPE_CHECKING:
+    from baracuda._checks import checked as checked
+    from baracuda._functions.arrays import set_allocator as set_allocator
+    from baracuda._graphs import Graph as Graph
+    from baracuda._graphs import graph as graph
     from baracuda.attention import *  # noqa: F403
     from baracuda.elementwise.affine import *  # noqa: F403
     from baracuda.elementwise.binary import *  # noqa: F403
@@ -95,8 +110,15 @@ if TYPE_CHECKING:
     from baracuda.embedding import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
+    from baracuda.loss.ctc import *  # noqa: F403
+    from baracuda.loss.elementwise import *  # noqa: F403
+    from baracuda.loss.rows import *  # noqa: F403
+    from baracuda.norm import *  # noqa: F403
+    from baracuda.reduce import *  # noqa: F403
+    from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
+    from baracuda.softmax import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -114,22 +136,44 @@ _OPS = {
     "elementwise.where": "Where WhereBackward",
     "embedding": "EmbeddingBag EmbeddingBagBackward",
     "image": "AffineGrid2d",
+    "loss.ctc": "CtcLoss CtcLossBackward",
+    "loss.elementwise": (
+        "Mse MseBackward L1 L1Backward SmoothL1 SmoothL1Backward Huber HuberBackward Bce BceBackward "
+        "BceWithLogits BceWithLogitsBackward KlDiv KlDivBackward PoissonNll PoissonNllBackward GaussianNll "
+        "GaussianNllBackward MarginRanking MarginRankingBackward HingeEmbedding HingeEmbeddingBackward"
+    ),
+    "loss.rows": (
+        "CrossEntropy CrossEntropyBackward Nll NllBackward CosineEmbedding CosineEmbeddingBackward "
+        "TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin "
+        "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace"
+    ),
+    "norm": (
+        "RMSNorm RMSNormBackward LayerNorm LayerNormBackward BatchNorm BatchNormBackward GroupNorm GroupNormBackward "
+        "InstanceNorm InstanceNormBackward"
+    ),
+    "reduce": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace",
+    "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
+    "softmax": ("Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward"),
 }
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _LAZY["set_allocator"] = "_functions.arrays"
+_LAZY["checked"] = "_checks"
+_LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
 
 
-def __getattr__(name: str) -> Any:
-    module = _LAZY.get(name)
-    if module is None:
-        if name.startswith("_") or name not in _functions_of_arrays():
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module = "functions"
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    return value
+if not TYPE_CHECKING:  # for type checkers a name that is misspelt is none
+
+    def __getattr__(name: str) -> Any:
+        module = _LAZY.get(name)
+        if module is None:
+            if name.startswith("_") or name not in _functions_of_arrays():
+                raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            module = "functions"
+        value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+        return value
 
 
 def __dir__() -> list[str]:
@@ -146,17 +190,21 @@ __all__ = [
     *_LAZY,
     "ActivationKind",
     "ArchSku",
+    "ArgReduceKind",
     "AttentionKind",
     "BackendKind",
     "BaracudaError",
     "BinaryCmpKind",
     "BinaryKind",
     "BufferTooSmallError",
+    "CrossEntropyTargetKind",
+    "CheckError",
     "Descriptor",
     "ElementKind",
     "EmbeddingBagMode",
     "EmbeddingKind",
     "EpilogueKind",
+    "ExportError",
     "GatedActivationKind",
     "ImageKind",
     "InternalError",
@@ -165,14 +213,21 @@ __all__ = [
     "LayoutSku",
     "Library",
     "LibraryNotFoundError",
+    "LossKind",
+    "LossReduction",
     "MathPrecision",
     "MisalignedOperandError",
+    "NormalizationKind",
     "OpCategory",
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
+    "ScanKind",
+    "ReduceKind",
+    "ReduceToOp",
     "SegmentKind",
     "ShapeLayoutKind",
+    "SoftmaxKind",
     "Status",
     "TensorMut",
     "TensorRef",

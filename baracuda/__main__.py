@@ -1,4 +1,4 @@
-"""python -m baracuda info | ops [NAME] [--family FAMILY] | cflags"""
+"""python -m baracuda info | ops [NAME] [--family FAMILY] | bench NAME [--dtype DTYPE] [--sizes N ...] | cflags"""
 
 from __future__ import annotations
 
@@ -97,10 +97,18 @@ def main() -> int:
     listing = commands.add_parser("ops", help="the op table: dtypes and guarantees; of one op, all there is to know")
     listing.add_argument("name", nargs="?", help="an op or a function: gelu, segment_sum, unary_gelu_backward_f16")
     listing.add_argument("--family", help="only this family")
+    timing = commands.add_parser("bench", help="a function on arrays beside PyTorch's and NumPy's of that name")
+    timing.add_argument("name", help="a function: gelu, add")
+    timing.add_argument("--dtype", default="f32", help="f32 unless given")
+    timing.add_argument("--sizes", type=int, nargs="+", default=[1 << 10, 1 << 16, 1 << 22], help="numbers of elements")
     commands.add_parser("cflags", help="compiler flags that find baracuda_kernels.h and the headers of C++")
     args = parser.parse_args()
     if args.command == "ops":
         return ops(args.name, args.family)
+    if args.command == "bench":
+        from baracuda._bench import run
+
+        return run(args.name, args.dtype, tuple(args.sizes))
     return info() if args.command == "info" else cflags()
 
 

@@ -8,6 +8,7 @@ field or property of the descriptor that has its C name, or else a parameter of 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,14 +44,22 @@ class Form:
         self.strided: Op | None = op if has_strides else ops().get(f"{op.name}_strided")
         self.names = {p.name: _field(plan_type, op, p.name) for p in op.row.params if p.is_pointer}
         self.pointers = {self.names[param.name]: param for param in op.row.params if param.is_pointer}
-        self.sums = bool(self.strided and self.strided.row.workspace and op.row.params[0].name == "numel")
+        alike = all(param.shape in ("numel", "shape") for param in op.row.params if param.is_pointer)
+        self.sums = bool(self.strided and self.strided.row.workspace and op.row.params[0].name == "numel" and alike)
         self._kinds = {name: _kinds(op, param) for name, param in self.pointers.items()}
-        self._gradients = [name for name, pointer in self.pointers.items() if pointer.direction == "out?"]
+        outputs = [name for name, pointer in self.pointers.items() if pointer.is_output]
+        optional = [name for name in outputs if not self.pointers[name].is_required]
+        self._gradients = optional if optional == outputs else []
         self._reads = op.row.reads.get(op.function)
 
     def kinds(self, name: str) -> tuple[ElementKind, ...]:
         """dtypes that a view may have for an operand."""
         return self._kinds.get(name, ())
+
+    def is_strided(self, pointer: Param) -> bool:
+        """Whether C takes strides of an operand. Strides of no single operand are those of all with an axis less."""
+        strides = [param for param in self.strided.row.params if param.role == "stride"] if self.strided else []
+        return any(p.of == pointer.name or (not p.of and " 1 along " in pointer.shape) for p in strides)
 
     def takes(self, views: Views) -> bool:
         """Whether the dtypes of the views fit, and all that C needs is there."""
@@ -108,6 +117,9 @@ class Call:
                 arguments.append(ffi.new("int64_t[]", plan.layout(value, strides[value]) or (0,)))
             elif role == "offset":
                 arguments.append(plan.offset(strides[value]))
+            elif role == "step":
+                name, operand = value
+                arguments.append(plan.step(name, strides[operand]))
             else:
                 arguments.append(value)
         return tuple(arguments)
@@ -128,7 +140,7 @@ def _operand(plan: Plan, forms: Sequence[Form], name: str, fields: Sequence[str]
     if len(forms) > 1:
         kinds = tuple(dict.fromkeys(kind for form in forms for kind in form.kinds(name)))
     extents, label = _extents(plan, name, pointer.shape)
-    output, strided = pointer.is_output, form.strided is not None
+    output, strided = pointer.is_output, form.is_strided(pointer)
     exact = getattr(plan.descriptor, f"{name[1:] if output else name}_shape", None) if label == "shape" else None
     may_be = tuple([form.names[other] for other in form.row.in_place.get(pointer.name, ())])
     return Operand(name, extents, label, kinds, output, strided, strided and (form.sums or not output), exact, may_be)
@@ -141,25 +153,31 @@ def _extents(plan: Plan, name: str, expression: str) -> tuple[tuple[int, ...], s
     )
     if "," not in whole and isinstance(extents := getattr(plan.descriptor, whole, None), tuple):
         return extents, whole
-    words = [plan.names.get(word, word) for word in expression.split(", ")]
+    words = [plan.names.get(word, word) for word in re.sub(r" by \w+", "", expression).split(", ")]
     label = f"({', '.join(words)}{',' if len(words) == 1 else ''})"
     return tuple([int(word) if word.isdigit() else getattr(plan.descriptor, word) for word in words]), label
 
 
 def _field(plan_type: type[Plan], op: Op, pointer: str) -> str:
     """Name in Args of the operand that C knows as `pointer`."""
-    return op.row.saves[op.function] if pointer == "saved" else plan_type.names.get(pointer, pointer)
+    if pointer == "saved":
+        return op.row.saves[op.function]
+    return plan_type.names.get(f"{op.row.pattern}: {pointer}") or plan_type.names.get(pointer, pointer)
 
 
 def _kinds(op: Op, param: Param) -> tuple[ElementKind, ...]:
     """What C takes as u8 and is no element of the op is a condition or a flag, and may be bool."""
     if param.dtype in op.row.slots:
         return (_BY_SYMBOL[op.dtypes[list(op.row.slots).index(param.dtype)]],)
-    return (ElementKind.BOOL, ElementKind.U8) if param.dtype == "u8" else (_BY_SYMBOL[param.dtype],)
+    if param.dtype == "u8":
+        return ElementKind.BOOL, ElementKind.U8
+    return (_BY_SYMBOL[param.dtype_of(op.slots)],)
 
 
 def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:
     """Role of a C parameter, and its value or the operand that it belongs to."""
+    if param.role == "stride" and not param.direction:
+        return "step", (param.name, _field(type(plan), op, param.of))
     if param.role in ("operand", "stride", "offset"):
         return param.role, _field(type(plan), op, param.of or param.name)
     value = _number(plan, param)

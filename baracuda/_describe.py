@@ -12,17 +12,13 @@ from baracuda.errors import BaracudaError
 _WIDTH = 116
 _GUARANTEE = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace"}
 _DIRECTION = {
-    "in": "in",
-    "in?": "in, may be NULL",
-    "out": "out",
-    "out?": "out, may be NULL",
-    "inout": "in and out",
+    "in": "in", "in?": "in, may be NULL", "out": "out", "out?": "out, may be NULL", "inout": "in and out",
     "host": "host array",
-}
+}  # fmt: skip
 # Words of an op's name that tell forms of one function apart.
-FORMS = {"backward", "param", "strided", "inplace", "u8cond", "u32cond", "i64cond"}
+FORMS = {"backward", "param", "strided", "exclusive", "indices", "inplace", "u8cond", "u32cond", "i64cond"}
 # Prefixes of names that people leave out: gelu is unary_gelu.
-_PREFIXES = ("", "unary_", "binary_", "binary_cmp_", "ternary_", "gated_")
+_PREFIXES = ("", "unary_", "binary_", "binary_cmp_", "ternary_", "gated_", "scan_")
 
 
 def guarantee(row: Row) -> str:

@@ -1,6 +1,7 @@
-"""Reads DLPack capsules (dmlc/dlpack dlpack.h, versions 0.x and 1.x) through ctypes.
+"""The structures of DLPack (dmlc/dlpack dlpack.h, versions 0.x and 1.x), and how capsules are read, through ctypes.
 
-A capsule is never marked as used: its destructor releases the tensor, so whoever holds the capsule holds the memory.
+A capsule that is read is never marked as used: its destructor releases the tensor, so whoever holds the capsule holds
+the memory.
 """
 
 from __future__ import annotations
@@ -9,44 +10,44 @@ import ctypes
 from typing import Any, NamedTuple
 
 _DEVICE_NAMES = {1: "cpu", 2: "cuda", 3: "shared", 13: "shared"}  # pinned and managed memory serve both sides
-_READ_ONLY, _IS_COPIED = 1, 2
+READ_ONLY, _IS_COPIED = 1, 2
 
 
-class _Device(ctypes.Structure):
+class Device(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_int32), ("index", ctypes.c_int32)]
 
 
-class _DataType(ctypes.Structure):
+class DataType(ctypes.Structure):
     _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
 
 
-class _Tensor(ctypes.Structure):
+class Tensor(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p),
-        ("device", _Device),
+        ("device", Device),
         ("rank", ctypes.c_int32),
-        ("dtype", _DataType),
+        ("dtype", DataType),
         ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
     ]
 
 
-class _Versioned(ctypes.Structure):
+class Versioned(ctypes.Structure):
     _fields_ = [
         ("major", ctypes.c_uint32),
         ("minor", ctypes.c_uint32),
         ("manager", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", Tensor),
     ]
 
 
 _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-_is_valid = ctypes.pythonapi.PyCapsule_IsValid
-_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
+is_valid = ctypes.pythonapi.PyCapsule_IsValid
+is_valid.restype, is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
 
 
 class View(NamedTuple):
@@ -71,13 +72,18 @@ def export(obj: Any, device: str) -> View:
         capsule = obj.__dlpack__(max_version=(1, 0), **stream)
     except TypeError:  # an exporter older than version 1
         capsule = obj.__dlpack__(**stream)
-    if _is_valid(capsule, b"dltensor_versioned"):
-        managed = ctypes.cast(_get_pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(_Versioned)).contents
+    return read(capsule)
+
+
+def read(capsule: object) -> View:
+    """What a capsule says."""
+    if is_valid(capsule, b"dltensor_versioned"):
+        managed = ctypes.cast(_get_pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(Versioned)).contents
         if managed.major != 1:
             raise ValueError(f"DLPack version {managed.major}.{managed.minor}")
-        content, readonly = managed.tensor, bool(managed.flags & (_READ_ONLY | _IS_COPIED))
-    elif _is_valid(capsule, b"dltensor"):
-        content, readonly = ctypes.cast(_get_pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents, False
+        content, readonly = managed.tensor, bool(managed.flags & (READ_ONLY | _IS_COPIED))
+    elif is_valid(capsule, b"dltensor"):
+        content, readonly = ctypes.cast(_get_pointer(capsule, b"dltensor"), ctypes.POINTER(Tensor)).contents, False
     else:
         raise ValueError("__dlpack__ gave no DLPack capsule")
     return View(
@@ -88,3 +94,13 @@ def export(obj: Any, device: str) -> View:
         readonly=readonly,
         capsule=capsule,
     )
+
+
+def rewrite(capsule: object, device: tuple[int, int], dtype: tuple[int, int], minor: int) -> None:
+    """Put another device and dtype into a capsule that nobody has read, and, if it has a version, its minor one."""
+    if is_valid(capsule, b"dltensor_versioned"):
+        managed = ctypes.cast(_get_pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(Versioned)).contents
+        managed.minor, content = minor, managed.tensor
+    else:
+        content = ctypes.cast(_get_pointer(capsule, b"dltensor"), ctypes.POINTER(Tensor)).contents
+    content.device, content.dtype = Device(*device), DataType(*dtype, 1)

@@ -62,6 +62,15 @@ class Param(NamedTuple):
         return _FORMS[form].get(dtype, dtype) if form else dtype
 
 
+class Index(NamedTuple):
+    """What an index operand must hold: 0 to `extent`, which is another parameter, or `other`."""
+
+    extent: str
+    may_equal: bool  # the extent itself
+    is_sorted: bool
+    other: str  # a parameter, or ""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Row:
     """A family of ops that differ in function ({F}) and dtypes ({T}, {U}, {I}) alone."""
@@ -81,6 +90,8 @@ class Row:
     defaults: Mapping[str, Mapping[str, float | int]]  # function ("" without {F}) -> parameter -> its default
     in_place: Mapping[str, tuple[str, ...]]  # output -> the inputs that it may be, of equal strides
     accumulates: str  # the output that is added to; empty: all are overwritten
+    is_bare: bool  # no workspace stands before the stream in `_run`
+    indexes: Mapping[str, Index]  # the operands that are indices
 
     @property
     def pattern(self) -> str:
@@ -176,7 +187,7 @@ def rows() -> tuple[Row, ...]:
     """All rows, in the order of the header."""
     from baracuda._oplist import ROWS
 
-    return tuple(Row(*entry) for entry in ROWS)
+    return tuple(Row(*entry[:-1], {name: Index(*fact) for name, fact in entry[-1].items()}) for entry in ROWS)
 
 
 @functools.cache

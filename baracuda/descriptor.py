@@ -69,6 +69,17 @@ def real(**options: Any) -> Any:
     return checked(as_real, **options)
 
 
+def flag() -> Any:
+    """A bool, False by default."""
+
+    def check(name: str, value: object) -> bool:
+        if not isinstance(value, (bool, np.bool_)):
+            raise InvalidProblemError(f"{name} is {shown(value)}, must be a bool")
+        return bool(value)
+
+    return checked(check, default=False)
+
+
 def params() -> Any:
     """A real number or a short sequence of them; the plan knows how many there must be."""
 

@@ -84,6 +84,16 @@ class ElementKind(IntEnum):
             return ml_dtype(name) or np.dtype(f"u{self.itemsize}")
         return np.dtype(name)
 
+    @property
+    def numpy_name(self) -> str:
+        """Name of the dtype that a NumPy array of such elements has where ml_dtypes is installed."""
+        return _TABLE[self][2]
+
+    @property
+    def dlpack(self) -> tuple[int, int] | None:
+        """Type code and bits in DLPack, where it has the type."""
+        return _TABLE[self][3]
+
     def nbytes(self, count: int) -> int:
         """Bytes that `count` elements occupy."""
         return (count * self.bits + 7) // 8

@@ -59,6 +59,10 @@ class UnsupportedError(BaracudaError, NotImplementedError):
     default_status = Status.UNSUPPORTED
 
 
+class ExportError(UnsupportedError, BufferError):
+    """A view cannot be given to another package without a copy."""
+
+
 class InternalError(BaracudaError, RuntimeError):
     """A launch or a driver call failed."""
 
@@ -94,6 +98,18 @@ class BufferTooSmallError(_SizeError):
 
 class UnknownStatusError(BaracudaError, RuntimeError):
     """The library returned a status that this package does not know."""
+
+
+class CheckError(BaracudaError, ValueError):
+    """In the checking mode: the element of `operand` at `position` has a `value` that it must not have."""
+
+    default_status = Status.INVALID_PROBLEM
+
+    def __init__(self, operand: str, position: tuple[int, ...], value: float, what: str) -> None:
+        super().__init__(f"{operand}[{', '.join(map(str, position))}] is {value}, {what}".removesuffix(", "))
+        self.operand = operand
+        self.position = position
+        self.value = value
 
 
 class LibraryNotFoundError(BaracudaError, ImportError):

@@ -139,4 +139,5 @@ _SHAPES = {
     "gated": "x has twice the extent of the result along axis; negative axes count from the last.",
     "prelu": "weight has one element, or one for each channel along axis.",
     "repeat": "repeats has a number for each axis, as numpy.tile has it.",
+    "scan": "Arrays have one shape; negative axes count from the last. With reverse the scan starts at the other end.",
 }

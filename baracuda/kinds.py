@@ -164,6 +164,51 @@ class EmbeddingBagMode(IntEnum):
     MEAN = 1
 
 
+class ScanKind(IntEnum):
+    CUMSUM = 0
+    CUMPROD = 1
+    CUMMAX = 2
+    CUMMIN = 3
+    LOG_CUMSUM_EXP = 4
+
+
+class SoftmaxKind(IntEnum):
+    SOFTMAX = 0
+    LOG_SOFTMAX = 1
+    GUMBEL_SOFTMAX = 2
+    SPARSEMAX = 3
+
+
+class ReduceKind(IntEnum):
+    SUM = 0
+    MEAN = 1
+    MAX = 2
+    MIN = 3
+    PROD = 4
+    VAR = 5
+    STD = 6
+    NORM2 = 7
+    ARGMAX = 8
+    ARGMIN = 9
+    ANY = 10
+    ALL = 11
+    LOG_SUM_EXP = 12
+    TRACE = 13
+    COUNT_NONZERO = 14
+
+
+class ArgReduceKind(IntEnum):
+    ARGMAX = 0
+    ARGMIN = 1
+
+
+class ReduceToOp(IntEnum):
+    SUM = 0
+    MAX = 2
+    MIN = 3
+    PROD = 4
+
+
 class SegmentKind(IntEnum):
     SEGMENT_SUM = 0
     SEGMENT_SUM_BACKWARD = 1
@@ -185,6 +230,16 @@ class SegmentKind(IntEnum):
     UNSORTED_SEGMENT_MIN_BACKWARD = 17
     UNSORTED_SEGMENT_PROD = 18
     UNSORTED_SEGMENT_PROD_BACKWARD = 19
+
+
+class NormalizationKind(IntEnum):
+    """Backward plans carry the forward value."""
+
+    RMS_NORM = 0
+    LAYER_NORM = 1
+    GROUP_NORM = 2
+    BATCH_NORM = 3
+    INSTANCE_NORM = 4
 
 
 class AttentionKind(IntEnum):
@@ -365,3 +420,39 @@ class GatedActivationKind(IntEnum):
     REGLU = 1
     SWIGLU = 2
     GEGLU = 3
+
+
+class LossKind(IntEnum):
+    MSE = 0
+    NLL = 1
+    CROSS_ENTROPY = 2
+    BCE = 3
+    KL_DIV = 4
+    L1 = 5
+    SMOOTH_L1 = 6
+    HINGE_EMBEDDING = 7
+    MARGIN_RANKING = 8
+    TRIPLET_MARGIN = 9
+    CTC = 10
+    POISSON_NLL = 11
+    HUBER = 12
+    BCE_WITH_LOGITS = 13
+    GAUSSIAN_NLL = 14
+    COSINE_EMBEDDING = 15
+    MULTI_MARGIN = 16
+    MULTILABEL_MARGIN = 17
+    MULTILABEL_SOFT_MARGIN = 18
+    FUSED_LINEAR_CROSS_ENTROPY = 19
+
+
+class LossReduction(IntEnum):
+    """What becomes of the terms of a loss: kept, their mean, their sum."""
+
+    NONE = 0
+    MEAN = 1
+    SUM = 2
+
+
+class CrossEntropyTargetKind(IntEnum):
+    CLASS_INDEX = 0
+    SOFT_PROB = 1

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _ALIGNMENT = 64
 _PER_THREAD_STREAM = 2  # cudaStreamPerThread
 Array = np.ndarray[Any, Any]
+held: list[object] | None = None  # while a graph is captured: its memory
 
 
 def empty(shape: int | Iterable[int], dtype: object = ElementKind.F32, *, library: Library | None = None) -> TensorRef:
@@ -36,6 +37,8 @@ def empty(shape: int | Iterable[int], dtype: object = ElementKind.F32, *, librar
     view = TensorRef(0, (shape,) if isinstance(shape, (int, np.integer)) else shape, dtype)  # type: ignore[arg-type]
     owner: _CudaBuffer | _HostBuffer
     owner = (_CudaBuffer if library.backend == "cuda" else _HostBuffer)(view.nbytes)
+    if held is not None:
+        held.append(owner)
     return TensorRef(owner.ptr, view.shape, dtype, length=view.numel, device=library.backend, owner=owner)
 
 
@@ -114,8 +117,8 @@ def clear(view: object, *, stream: object = None, library: Library | None = None
     if not view.nbytes:
         return
     if _on_cuda(view, library):
-        runtime = _runtime()
-        _check(runtime.cudaMemsetAsync(view.ptr, 0, view.nbytes, _cuda_stream(stream)), "cudaMemsetAsync")
+        runtime = cuda_runtime()
+        runtime_result(runtime.cudaMemsetAsync(view.ptr, 0, view.nbytes, _cuda_stream(stream)), "cudaMemsetAsync")
     else:
         _host_bytes(view.ptr, view.nbytes)[:] = 0
 
@@ -135,7 +138,7 @@ def synchronize(stream: object = None, *, library: Library | None = None) -> Non
     """Wait for the work enqueued on `stream`; the CPU library has always finished."""
     handle = _cuda_stream(stream)
     if _library(library).backend == "cuda":
-        _check(_runtime().cudaStreamSynchronize(handle), "cudaStreamSynchronize")
+        runtime_result(cuda_runtime().cudaStreamSynchronize(handle), "cudaStreamSynchronize")
 
 
 class _HostBuffer:
@@ -159,9 +162,9 @@ class _CudaBuffer:
     def __init__(self, nbytes: int) -> None:
         self.ptr: int = 0
         if nbytes:
-            runtime = _runtime()
+            runtime = cuda_runtime()
             self._free = runtime.cudaFree
-            self.ptr = int(_check(runtime.cudaMalloc(nbytes), f"cudaMalloc of {nbytes} bytes"))
+            self.ptr = int(runtime_result(runtime.cudaMalloc(nbytes), f"cudaMalloc of {nbytes} bytes"))
 
     def __del__(self) -> None:
         if self.ptr:
@@ -228,15 +231,16 @@ def _cuda_stream(stream: object) -> int:
 
 
 def _cuda_copy(target: int, source: int, nbytes: int, *, to_device: bool, stream: object) -> None:
-    runtime = _runtime()
+    runtime = cuda_runtime()
     direction = runtime.cudaMemcpyKind
     kind = direction.cudaMemcpyHostToDevice if to_device else direction.cudaMemcpyDeviceToHost
     handle = _cuda_stream(stream)
-    _check(runtime.cudaMemcpyAsync(target, source, nbytes, kind, handle), "cudaMemcpyAsync")
-    _check(runtime.cudaStreamSynchronize(handle), "cudaStreamSynchronize")
+    runtime_result(runtime.cudaMemcpyAsync(target, source, nbytes, kind, handle), "cudaMemcpyAsync")
+    runtime_result(runtime.cudaStreamSynchronize(handle), "cudaStreamSynchronize")
 
 
-def _runtime() -> Any:
+def cuda_runtime() -> Any:
+    """cuda.bindings.runtime."""
     try:
         from cuda.bindings import runtime
     except ImportError as error:
@@ -244,7 +248,8 @@ def _runtime() -> Any:
     return runtime
 
 
-def _check(result: tuple[Any, ...], what: str) -> Any:
+def runtime_result(result: tuple[Any, ...], what: str) -> Any:
+    """What a call of the runtime, described by `what`, returned beside its status."""
     status, *values = result
     if status != 0:
         raise InternalError(f"{what}: {getattr(status, 'name', status)}", symbol=what.split(" ", 1)[0])

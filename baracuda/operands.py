@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,10 +26,10 @@ class Args:
     _bound: tuple[Any, ...]  # the last run: plan, stream, workspace, C call, symbol, stream handle
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if value is not None:
-                object.__setattr__(self, field.name, tensor(value, f"{type(self).__name__}: {field.name}"))
+        for name in self.__dataclass_fields__:  # type: ignore[attr-defined]
+            value = getattr(self, name)
+            if value is not None and type(value) is not TensorRef:
+                object.__setattr__(self, name, tensor(value, f"{type(self).__name__}: {name}"))
 
 
 class Operand(NamedTuple):

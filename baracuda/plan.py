@@ -6,10 +6,12 @@ import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from baracuda import _checks
 from baracuda._arch import arch_of
 from baracuda._calls import Call, Form, forms_of, op_names, operands_of, parameters_of
+from baracuda._checks import watched_call
 from baracuda._lib import Library, default_library, load, symbol_name
 from baracuda._optable import Op
 from baracuda._scratch import workspace_view
@@ -22,7 +24,11 @@ from baracuda.operands import Args, Operand, Views, check_overlaps, check_view, 
 from baracuda.stream import stream_handle
 from baracuda.tensor import TensorRef, contiguous_stride
 
+if TYPE_CHECKING:
+    from baracuda._known import Known
+
 P = TypeVar("P", bound="Plan")
+_MOST_KNOWN = 256  # sorts of operands that a plan keeps the calls of
 _HALVES = (ElementKind.F16, ElementKind.BF16)
 
 
@@ -33,8 +39,8 @@ class Plan:
     """
 
     __slots__ = (
-        "_calls", "_forms", "_guarantee", "_needs_workspace", "_touched", "descriptor", "library", "name", "operands",
-        "parameters", "preference", "workspace_size",
+        "_calls", "_forms", "_guarantee", "_known", "_needs_workspace", "_touched", "descriptor", "library", "name",
+        "operands", "parameters", "preference", "workspace_size",
     )  # fmt: skip
 
     # Name of the ops in the table: "{T}" stands for the element, "{U}" for descriptor.output_element, "{I}" for that of
@@ -46,7 +52,8 @@ class Plan:
     category: ClassVar[OpCategory]
     descriptor_type: ClassVar[type[Descriptor]]
     args_type: ClassVar[type[Args]]
-    names: ClassVar[Mapping[str, str]] = {}  # C's -> those of the descriptor and of Args, where they differ
+    # C's -> those of the descriptor and of Args, where they differ; "row: name" is of one of several ops alone.
+    names: ClassVar[Mapping[str, str]] = {}
     shapes: ClassVar[Mapping[str, str]] = {}  # attribute of the descriptor, for operands whose extents C computes
 
     descriptor: Any
@@ -65,6 +72,7 @@ class Plan:
         self.name = self._readable_name(descriptor)
         self._forms = forms_of(type(self), self._served())
         self._calls: dict[str, Call] = {}
+        self._known: dict[Any, Known] = {}
         self.parameters = parameters_of(self, self._forms[0].op)
         self.operands = operands_of(self, self._forms)
         self._touched = [o for o in self.operands if o.output or any(o.name in form.pointers for form in self._forms)]
@@ -159,7 +167,7 @@ class Plan:
             plan, seen_stream, seen_workspace, call, symbol, _ = args._bound
         except AttributeError:  # the first run; over before anything can fail, so that no error has this for a context
             plan = None
-        if plan is self and seen_stream is stream and seen_workspace is workspace:
+        if plan is self and seen_stream is stream and seen_workspace is workspace and _checks.active is None:
             if status := call():
                 self.library.check(symbol, status)
         else:
@@ -206,6 +214,10 @@ class Plan:
         """Elements from the first part of an operand with these strides to its second."""
         raise NotImplementedError
 
+    def step(self, name: str, strides: tuple[int, ...]) -> int:
+        """The one of an operand's strides that C takes by the name."""
+        raise NotImplementedError
+
     def may_coincide(self, output: str, other: str, views: Views) -> bool:
         """Whether an output may lie on an operand named in its `may_be`, both being present."""
         first, second = views[output], views[other]
@@ -226,7 +238,7 @@ class Plan:
         """Name for messages, also before the descriptor is known to be sound: "op" stands for what is no kind."""
         enumerations = {field.name: field.metadata.get("enumeration") for field in dataclasses.fields(descriptor)}
         kind = getattr(descriptor, "kind", None)
-        known = kind is not None and isinstance(kind, enumerations["kind"])
+        known = kind is not None and isinstance(kind, enumerations.get("kind", enum.IntEnum))
         return cls.op.format(I="", T="", U="", kind=cls._spelled(kind) if known else "op").rstrip("_")
 
     @classmethod
@@ -299,6 +311,10 @@ class Plan:
 
     def _first_run(self, stream: object, workspace: object, args: Args) -> None:
         handle = self._handle(stream)
+        if _checks.active is not None:
+            call, symbol, _ = self._prepare(stream, workspace, args)
+            self.library.check(symbol, call())
+            return
         bound = getattr(args, "_bound", None)
         if bound is not None and bound[0] is self and bound[2] is workspace and bound[5] == handle:
             call, symbol = bound[3], bound[4]  # another object for the same stream
@@ -309,19 +325,55 @@ class Plan:
         self.library.check(symbol, call())
 
     def _handle(self, stream: object) -> int:
+        if stream is None:
+            return 0
         with naming(self.name):
             return stream_handle(stream)
 
     def _prepare(self, stream: object, workspace: object, args: Args) -> tuple[Callable[[], int], str, int]:
         """(C call with its arguments, symbol, stream handle), everything checked. Holds no reference to `args`."""
         handle = self._handle(stream)
+        key = self._key(args) if workspace is None and _checks.active is None else None
+        known = self._known.get(key)
+        if known is not None and (arguments := known.arguments(args)) is not None:
+            raw_stream = self.library.ffi.cast("void *", handle)
+            return functools.partial(known.function, *arguments, raw_stream), known.symbol, handle
         with naming(self.name):
             op, call = self._operand_call(args)
             scratch = workspace_view(workspace, self.views(args), self.library.backend)
             pointer, size = self._workspace_arguments(scratch, op, call)
             raw_stream = self.library.ffi.cast("void *", handle)
             function = self.library.function(op.name)
-        return functools.partial(function, *call, pointer, size, raw_stream), symbol_name(op.name), handle
+        tail = (raw_stream,) if op.row.is_bare else (pointer, size, raw_stream)
+        if key is not None:
+            from baracuda._known import Known  # which needs the generated bindings
+
+            self._known[key] = Known(function, symbol_name(op.name), op.row, self._names(op), args, (*call, *tail[:-1]))
+        if _checks.active is not None:
+            function = functools.partial(self._watched, function, op, args, workspace, handle)
+        return functools.partial(function, *call, *tail), symbol_name(op.name), handle
+
+    def _key(self, args: Args) -> Any:
+        """All that a call depends on but the addresses of its operands; None for what is no Args of this plan."""
+        if type(args) is not self.args_type:
+            return None
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        views = [getattr(args, operand.name) for operand in self.operands]
+        return tuple([None if view is None else (view.sort, view.readonly) for view in views])
+
+    def _names(self, op: Op) -> Mapping[str, str]:
+        """Operands of an op: C's names -> those of Args."""
+        return next(form.names for form in self._forms if op in (form.op, form.strided))
+
+    def _watched(self, function: Any, op: Op, args: Args, workspace: object, stream: int, *call: Any) -> int:
+        """The C call under a watcher."""
+        views = self.views(args)
+        names = self._names(op)
+        if _checks.active is not None:
+            _checks.active.keep(args, workspace)
+        with naming(self.name):
+            return watched_call(function, op.row, {c: views[name] for c, name in names.items()}, names, stream, call)
 
     def _operand_call(self, args: Args) -> tuple[Op, tuple[Any, ...]]:
         """(the op, its C arguments up to the workspace), the operands checked."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
-from baracuda import _dlpack
+from baracuda import _dlpack, _export
 from baracuda._scalars import as_integer, as_integers
 from baracuda.dtypes import ElementKind, as_element, from_dlpack, from_typestr
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -29,22 +30,12 @@ def contiguous_stride(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-class TensorRef:
-    """An immutable view.
-
-    ptr      address of the element at coordinate 0
-    shape    extents
-    dtype    ElementKind, or anything that names one
-    strides  in elements, of any sign, 0 broadcasts; None: row-major
-    length   elements in the buffer, where known: launches then check that the view stays inside
-    offset   index of `ptr` in that buffer (negative strides reach below `ptr`)
-    device   "cpu", "cuda", or None where unknown
-    owner    kept alive with the view
-    """
+class _Slots:
+    """What a view is made of. `_placed` fills it, and makes it immutable."""
 
     __slots__ = (
-        "__weakref__", "_pointer", "device", "dtype", "high", "length", "low", "numel", "offset", "owner", "ptr",
-        "readonly", "shape", "strides",
+        "__weakref__", "_pointer", "_sort", "device", "dtype", "high", "length", "low", "numel", "offset", "owner",
+        "ptr", "readonly", "shape", "strides",
     )  # fmt: skip
 
     ptr: int
@@ -60,6 +51,23 @@ class TensorRef:
     low: int  # offsets from ptr, in elements, of the lowest and highest cell; (0, -1) without cells
     high: int
     _pointer: Any
+    _sort: object  # the same for views that differ in address, owner and `readonly` alone, or None
+
+
+class TensorRef(_Slots):
+    """An immutable view.
+
+    ptr      address of the element at coordinate 0
+    shape    extents
+    dtype    ElementKind, or anything that names one
+    strides  in elements, of any sign, 0 broadcasts; None: row-major
+    length   elements in the buffer, where known: launches then check that the view stays inside
+    offset   index of `ptr` in that buffer (negative strides reach below `ptr`)
+    device   "cpu", "cuda", or None where unknown
+    owner    kept alive with the view
+    """
+
+    __slots__ = ()
 
     def __init__(
         self,
@@ -98,6 +106,7 @@ class TensorRef:
             "low": sum(r for r in reach if r < 0),
             "high": sum(r for r in reach if r > 0) if numel else -1,
             "_pointer": None,
+            "_sort": None,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -150,12 +159,46 @@ class TensorRef:
         return self._pointer
 
     @property
+    def sort(self) -> object:
+        """All that a call depends on but the address and whether it may be written, to be compared and hashed."""
+        return self._sort or (self.dtype, self.shape, self.strides, self.device, self.length, self.offset)
+
+    @property
     def byte_range(self) -> tuple[int, int]:
         """First address touched and the one after the last; equal for an empty view."""
         if not self.numel:
             return self.ptr, self.ptr
         bits = self.dtype.bits
         return self.ptr + self.low * bits // 8, self.ptr + self.dtype.nbytes(self.high + 1)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A DLPack capsule of the same memory, as `from_dlpack` of other packages asks for it. On CUDA the consumer's
+        `stream` is made to wait for the per-thread default stream.
+        """
+        return _export.dlpack(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _export.dlpack_device(self)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return _export.interface(self, "cpu")
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return _export.interface(self, "cuda")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """NumPy's view of host memory, also for dtypes that the interface cannot name, bf16 and fp8."""
+        array = _export.numpy_array(self)
+        return array if dtype is None and not copy else np.array(array, dtype, copy=bool(copy) or None)
 
 
 TensorMut = TensorRef  # outputs are views too; a launch refuses one that is `readonly`
@@ -170,6 +213,8 @@ def tensor(obj: object, name: str = "tensor") -> TensorRef:
     try:
         if isinstance(obj, (np.ndarray, np.generic)):
             return _from_numpy(obj, name)
+        if (torch := sys.modules.get("torch")) is not None and type(obj) is getattr(torch, "Tensor", None):
+            return _from_torch(obj, name)
         if hasattr(obj, "__dlpack_device__") and hasattr(obj, "__dlpack__"):
             return _from_dlpack(obj, name)
         for attribute, device in (("__cuda_array_interface__", "cuda"), ("__array_interface__", "cpu")):
@@ -184,7 +229,53 @@ def tensor(obj: object, name: str = "tensor") -> TensorRef:
     )
 
 
+# Views like those that were made of arrays before, by what they have in common: dtype, shape, strides, device.
+_seen: dict[Any, TensorRef] = {}
+_MOST_SEEN = 4096
+
+
+def _placed(like: TensorRef, ptr: int, readonly: bool, owner: object) -> TensorRef:
+    """A view like another one, elsewhere in memory; nothing is checked again."""
+    view = _Slots()
+    view.ptr, view.readonly, view.owner, view._pointer, view._sort = ptr, readonly, owner, None, like
+    view.shape, view.strides, view.dtype, view.device = like.shape, like.strides, like.dtype, like.device
+    view.length, view.offset, view.numel = like.length, like.offset, like.numel
+    view.low, view.high = like.low, like.high
+    view.__class__ = TensorRef  # type: ignore[assignment]
+    return view  # type: ignore[return-value]
+
+
+def _remembered(key: Any, view: TensorRef) -> TensorRef:
+    if len(_seen) >= _MOST_SEEN:
+        _seen.clear()
+    like = _seen[key] = _placed(view, 0, False, None)
+    object.__setattr__(like, "_sort", None)
+    object.__setattr__(view, "_sort", like)
+    return view
+
+
+def _from_torch(obj: Any, name: str) -> TensorRef:
+    """What DLPack says of the tensor, without asking it, for tensors like one that was asked before."""
+    if obj.requires_grad or obj.is_neg() or obj.is_conj():
+        return _from_dlpack(obj, name)
+    key = (obj.dtype, obj.shape, obj.stride(), obj.device, obj.layout, obj.is_pinned())
+    like = _seen.get(key)
+    if like is None:
+        return _remembered(key, _from_dlpack(obj, name))
+    return _placed(like, obj.data_ptr(), False, obj)
+
+
 def _from_numpy(obj: np.ndarray[Any, Any] | np.generic, name: str) -> TensorRef:
+    if type(obj) is np.ndarray:
+        key = (obj.dtype, obj.shape, obj.strides)
+        like = _seen.get(key)
+        if like is not None:
+            return _placed(like, obj.ctypes.data, not obj.flags.writeable, obj)
+        return _remembered(key, _from_any_numpy(obj, name))
+    return _from_any_numpy(obj, name)
+
+
+def _from_any_numpy(obj: np.ndarray[Any, Any] | np.generic, name: str) -> TensorRef:
     if isinstance(obj, np.ma.MaskedArray):
         raise UnsupportedError(f"{name}: masked array")
     array = np.asarray(obj)

@@ -8399,6 +8399,2560 @@ BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f32_can_implement(int32_t b
 BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_run(int32_t batch, int32_t height, int32_t width, const void* theta, void* grid, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_can_implement(int32_t batch, int32_t height, int32_t width, const void* theta, const void* grid);
 
+/* ---- loss ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * loss_ctc_{T}  (T: f32 f16 bf16 f64)
+ * Minus the logarithm of the probability that the frames of each sample, input_lengths[n] of log_probs, spell its
+ * target_lengths[n] targets; inf where they cannot, or 0 with zero_infinity, as is a NaN. Lengths are bounded by
+ * their arrays, and a target that is no class never comes. alpha_ws gets the logarithms of the probabilities of
+ * paths, which the gradient reads, states being 2 max_target_len + 1. reduction_mode 0 gives each sample its loss,
+ * results being batch_size; 1 their sum over the sum of target_lengths, at least 1, and 2 their sum, results being
+ * 1.
+ *   in    log_probs: T [max_time, batch_size, num_classes]
+ *   in    targets: i64 [batch_size, max_target_len]
+ *   in    input_lengths: i64 [batch_size]
+ *   in    target_lengths: i64 [batch_size]
+ *   out   alpha_ws: T.compute [max_time, batch_size, states]
+ *   out   out: T [results]
+ *   workspace optional: gets the loss of each sample, which the gradient reads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha_ws, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_f32_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_f32_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_f16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha_ws, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_f16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_f16_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_bf16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha_ws, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_bf16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_bf16_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_f64_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha_ws, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_f64_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_f64_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+
+/*
+ * loss_ctc_backward_{T}  (T: f32 f16 bf16 f64)
+ * dlog_probs = (exp(log_probs) - the share of all paths that have the class in the frame) s: the gradient of the
+ * logits of which log_probs is the log-softmax. s is dloss of the sample for reduction_mode 0, dloss[0] for 1 and
+ * 2, where results is 1, times inv_denom: 1 / sum of target_lengths for the mean, else 1. Frames behind a sample's
+ * are 0, and so is a sample whose loss was infinite with zero_infinity; without, its paths have no share. alpha_ws
+ * and per_sample_loss are loss_ctc's, the latter its workspace.
+ *   in    log_probs: T [max_time, batch_size, num_classes]
+ *   in    targets: i64 [batch_size, max_target_len]
+ *   in    input_lengths: i64 [batch_size]
+ *   in    target_lengths: i64 [batch_size]
+ *   in    alpha_ws: T.compute [max_time, batch_size, states]
+ *   in    per_sample_loss: T.compute [batch_size]
+ *   in    dloss: T [results]
+ *   out   dlog_probs: T [max_time, batch_size, num_classes]
+ *   workspace needed for a max_target_len beyond 511: probabilities of the rests of paths
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f32_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_backward_f32_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_backward_f16_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_bf16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_bf16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_backward_bf16_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f64_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f64_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_backward_f64_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom);
+
+/*
+ * loss_mse_{T}  (T: f32 f16 bf16 f64)
+ * Squared error (pred - target)^2. reduction_mode 0 gives each element its term, results being numel; 1 their mean
+ * and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_mse_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_f32_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_mse_f32_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_f16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_f16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_mse_f16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_bf16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_bf16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_mse_bf16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_f64_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_f64_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_mse_f64_workspace_size(int64_t numel, int32_t reduction_mode);
+
+/*
+ * loss_mse_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = 2 (pred - target) s. In it s is dy of the element for reduction_mode 0; for 1 and 2, where results is 1,
+ * it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for f64 scale_scalar is ignored
+ * and those are taken. A gradient may be an input of its dtype and length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_l1_{T}  (T: f32 f16 bf16 f64)
+ * Absolute error |pred - target|. reduction_mode 0 gives each element its term, results being numel; 1 their mean
+ * and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_l1_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_f32_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_l1_f32_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_f16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_f16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_l1_f16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_bf16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_bf16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_l1_bf16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_f64_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_f64_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_l1_f64_workspace_size(int64_t numel, int32_t reduction_mode);
+
+/*
+ * loss_l1_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = sign(pred - target) s, 0 where they are equal or NaN. In it s is dy of the element for reduction_mode 0;
+ * for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum;
+ * for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_smooth_l1_{T}  (T: f32 f16 bf16 f64)
+ * With d = pred - target: d^2 / (2 param) for |d| < param, else |d| - param / 2. reduction_mode 0 gives each
+ * element its term, results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not
+ * rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f32_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f32_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_f32_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f16_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f16_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_f16_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_bf16_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_bf16_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_bf16_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f64_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f64_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_f64_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+
+/*
+ * loss_smooth_l1_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = d / param s for |d| < param, else sign(d) s, where d = pred - target. In it s is dy of the element for
+ * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
+ * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
+ * and length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_huber_{T}  (T: f32 f16 bf16 f64)
+ * With d = pred - target: d^2 / 2 for |d| < param, else param (|d| - param / 2). reduction_mode 0 gives each
+ * element its term, results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not
+ * rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_huber_f32_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_f32_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_huber_f32_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_f16_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_f16_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_huber_f16_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_bf16_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_bf16_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_huber_bf16_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_f64_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_f64_can_implement(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_huber_f64_workspace_size(int64_t numel, int32_t reduction_mode, float param);
+
+/*
+ * loss_huber_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = d s for |d| < param, else param sign(d) s, where d = pred - target. In it s is dy of the element for
+ * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
+ * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
+ * and length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_bce_{T}  (T: f32 f16 bf16 f64)
+ * Binary cross entropy -(target log(pred) + (1 - target) log(1 - pred)) of probabilities, each logarithm at least
+ * -100. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their sum, results
+ * being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_f32_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_f32_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_f16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_f16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_f16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_bf16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_bf16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_bf16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_f64_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_f64_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_f64_workspace_size(int64_t numel, int32_t reduction_mode);
+
+/*
+ * loss_bce_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = (pred - target) / max(pred (1 - pred), 1e-12) s. In it s is dy of the element for reduction_mode 0; for
+ * 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for
+ * f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_bce_with_logits_{T}  (T: f32 f16 bf16 f64)
+ * Binary cross entropy of logits x, max(x, 0) - x target + log(1 + exp(-|x|)). reduction_mode 0 gives each element
+ * its term, results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T
+ * before. The mean of no terms is NaN.
+ *   in    logits: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f32_run(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f32_can_implement(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_f32_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f16_run(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f16_can_implement(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_f16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_bf16_run(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_bf16_can_implement(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_bf16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f64_run(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f64_can_implement(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_f64_workspace_size(int64_t numel, int32_t reduction_mode);
+
+/*
+ * loss_bce_with_logits_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = (sigmoid(logits) - target) s. In it s is dy of the element for reduction_mode 0; for 1 and 2, where
+ * results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for f64
+ * scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ *   in    logits: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_kl_div_{T}  (T: f32 f16 bf16 f64)
+ * target (log(target) - pred) where target > 0, else 0; pred are logarithms of probabilities. The mean is over
+ * elements. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their sum,
+ * results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f32_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_f32_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_f16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_bf16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_bf16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_bf16_workspace_size(int64_t numel, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f64_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f64_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_f64_workspace_size(int64_t numel, int32_t reduction_mode);
+
+/*
+ * loss_kl_div_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = -target s where target > 0, else 0. In it s is dy of the element for reduction_mode 0; for 1 and 2,
+ * where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for f64
+ * scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_poisson_nll_{T}  (T: f32 f16 bf16 f64)
+ * exp(input) - target input where log_input_flag is not 0, else input - target log(input); a target of 0 leaves
+ * its product out. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their
+ * sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f32_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f32_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f16_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_bf16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_bf16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_bf16_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f64_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f64_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f64_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
+
+/*
+ * loss_poisson_nll_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = (exp(input) - target) s where log_input_flag is not 0, else (1 - target / input) s. In it s is dy of
+ * the element for reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 /
+ * numel for the mean and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an
+ * input of its dtype and length.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_gaussian_nll_{T}  (T: f32 f16 bf16 f64)
+ * (log(v) + (input - target)^2 / v) / 2 with v = max(var, eps). reduction_mode 0 gives each element its term,
+ * results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before.
+ * The mean of no terms is NaN.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f32_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f32_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f32_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f16_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f16_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f16_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_bf16_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_bf16_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_bf16_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f64_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f64_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f64_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
+
+/*
+ * loss_gaussian_nll_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = (input - target) / v s with v = max(var, eps). In it s is dy of the element for reduction_mode 0; for 1
+ * and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for
+ * f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+
+/*
+ * loss_margin_ranking_{T}  (T: f32 f16 bf16 f64)
+ * max(0, margin - t (x1 - x2)). reduction_mode 0 gives each element its term, results being numel; 1 their mean
+ * and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    x1: T [numel]
+ *   in    x2: T [numel]
+ *   in    t: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f32_run(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f32_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_margin_ranking_f32_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f16_run(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f16_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_margin_ranking_f16_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_bf16_run(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_bf16_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_margin_ranking_bf16_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f64_run(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f64_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_margin_ranking_f64_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+
+/*
+ * loss_margin_ranking_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx1 = -t s and dx2 = t s where margin - t (x1 - x2) > 0, else 0. Either may be NULL. In it s is dy of the
+ * element for reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel
+ * for the mean and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input
+ * of its dtype and length.
+ *   in    x1: T [numel]
+ *   in    x2: T [numel]
+ *   in    t: T [numel]
+ *   in    dy: T [results]
+ *   out   dx1: T [numel], may be NULL
+ *   out   dx2: T [numel], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+
+/*
+ * loss_hinge_embedding_{T}  (T: f32 f16 bf16 f64)
+ * input where target is 1, else max(0, margin - input). reduction_mode 0 gives each element its term, results
+ * being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean
+ * of no terms is NaN.
+ *   in    input: T [numel]
+ *   in    target: i64 [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f32_run(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f32_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_f32_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f16_run(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f16_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_f16_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_bf16_run(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_bf16_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_bf16_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f64_run(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f64_can_implement(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_f64_workspace_size(int64_t numel, int32_t reduction_mode, float margin);
+
+/*
+ * loss_hinge_embedding_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = s where target is 1, else -s where input < margin, else 0. In it s is dy of the element for
+ * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
+ * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
+ * and length.
+ *   in    input: T [numel]
+ *   in    target: i64 [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_flce_per_row_{T}  (T: f32 f16 bf16 f64)
+ * The cross entropy of each row of logits, which its gradient overwrites: loss_1d = log(sum of exp(logits[c])) -
+ * logits[target] in f32, then logits[c] = (softmax(logits)[c] - (1 where c is target, else 0)) * scale_per_row. A
+ * target that is target_ignore, or outside [0, v), gives a loss and a row of 0.
+ *   inout logits: T [n_rows by row_stride, v]
+ *   in    target: i64 [n_rows]
+ *   out   loss_1d: f32 [n_rows]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f32_run(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, void* logits, const void* target, void* loss_1d, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f32_can_implement(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, const void* logits, const void* target, const void* loss_1d);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f16_run(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, void* logits, const void* target, void* loss_1d, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f16_can_implement(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, const void* logits, const void* target, const void* loss_1d);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_bf16_run(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, void* logits, const void* target, void* loss_1d, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_bf16_can_implement(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, const void* logits, const void* target, const void* loss_1d);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f64_run(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, void* logits, const void* target, void* loss_1d, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f64_can_implement(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, const void* logits, const void* target, const void* loss_1d);
+
+/*
+ * loss_flce_per_row_cast_{T}  (T: f32 f16 bf16 f64)
+ * out[r] = loss_1d[r] rounded to T.
+ *   in    loss_1d: f32 [n_rows]
+ *   out   out: T [n_rows]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_f32_run(int64_t n_rows, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_f32_can_implement(int64_t n_rows, const void* loss_1d, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_f16_run(int64_t n_rows, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_f16_can_implement(int64_t n_rows, const void* loss_1d, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_bf16_run(int64_t n_rows, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_bf16_can_implement(int64_t n_rows, const void* loss_1d, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_f64_run(int64_t n_rows, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_cast_f64_can_implement(int64_t n_rows, const void* loss_1d, const void* out);
+
+/*
+ * loss_flce_inplace_scale_{T}  (T: f32 f16 bf16 f64)
+ * buf *= scalar.
+ *   inout buf: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f32_run(int64_t numel, float scalar, void* buf, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f32_can_implement(int64_t numel, float scalar, const void* buf);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f16_run(int64_t numel, float scalar, void* buf, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f16_can_implement(int64_t numel, float scalar, const void* buf);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_bf16_run(int64_t numel, float scalar, void* buf, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_bf16_can_implement(int64_t numel, float scalar, const void* buf);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f64_run(int64_t numel, float scalar, void* buf, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f64_can_implement(int64_t numel, float scalar, const void* buf);
+
+/*
+ * loss_flce_scalar_finalize_{T}  (T: f32 f16 bf16 f64)
+ * out[0] = sum of loss_1d * denom_inv; 0 for no rows.
+ *   in    loss_1d: f32 [n_rows]
+ *   out   out: T [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f32_run(int64_t n_rows, float denom_inv, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f32_can_implement(int64_t n_rows, float denom_inv, const void* loss_1d, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f16_run(int64_t n_rows, float denom_inv, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f16_can_implement(int64_t n_rows, float denom_inv, const void* loss_1d, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_bf16_run(int64_t n_rows, float denom_inv, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_bf16_can_implement(int64_t n_rows, float denom_inv, const void* loss_1d, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f64_run(int64_t n_rows, float denom_inv, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f64_can_implement(int64_t n_rows, float denom_inv, const void* loss_1d, const void* out);
+
+/*
+ * loss_flce_count_non_ignore  ()
+ * count_out[0] = number of targets that are not ignore_index.
+ *   in    target: i64 [bt]
+ *   out   count_out: i64 [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_run(int32_t bt, int64_t ignore_index, const void* target, void* count_out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_can_implement(int32_t bt, int64_t ignore_index, const void* target, const void* count_out);
+
+/*
+ * loss_multilabel_margin_{T}  (T: f32 f16 bf16 f64)
+ * The sum, over the classes j that target lists and i that it does not, of max(0, 1 - input[j] + input[i]) /
+ * class_extent of each row. A list ends before its first negative label; a label that is no class is skipped, one
+ * that stands there twice counts twice. reduction_mode 0 gives each row its term, results being n_rows; 1 their
+ * mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no rows is NaN.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: i64 [n_rows by row_stride_tgt, class_extent]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+
+/*
+ * loss_multilabel_margin_backward_{T}  (T: f32 f16 bf16 f64)
+ * For each pair of a listed j and an unlisted i whose term is positive, dinput[i] has s / class_extent and
+ * dinput[j] minus that. In it s is dy of the row for reduction_mode 0; for 1 and 2, where results is 1, it is
+ * dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for f64 scale_scalar is ignored and
+ * those are taken. dinput has the row stride of input.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: i64 [n_rows by row_stride_tgt, class_extent]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_in, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_nll_{T}  (T: f32 f16 bf16 f64)
+ * -input[target] of each row, logarithms of probabilities. An index outside [0, class_extent) gives a term of 0,
+ * which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its term, results being n_rows; 1
+ * their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no rows is
+ * NaN.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: i64 [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_nll_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_nll_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_nll_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_nll_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_nll_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+
+/*
+ * loss_nll_backward_{T}  (T: f32 f16 bf16 f64)
+ * All dinput_numel elements of dinput are 0 but that of the target of each row, which is -s. An index outside [0,
+ * class_extent) gives a term of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for
+ * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean
+ * and 1 for the sum; for f64 scale_scalar is ignored and those are taken.
+ *   in    dy: T [results]
+ *   in    target: i64 [n_rows]
+ *   out   dinput: T [dinput_numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, const void* dinput);
+
+/*
+ * loss_cross_entropy_{T}  (T: f32 f16 bf16 f64)
+ * log(sum of exp(input[c])) - input[target] of each row. An index outside [0, class_extent) gives a term of 0,
+ * which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its term, results being n_rows; 1
+ * their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no rows is
+ * NaN.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: i64 [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode);
+
+/*
+ * loss_cross_entropy_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput[c] = (softmax(input)[c] - (1 where c is target, else 0)) s. An index outside [0, class_extent) gives a
+ * term of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for reduction_mode 0; for 1 and
+ * 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for f64
+ * scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: i64 [n_rows]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_cross_entropy_soft_{T}  (T: f32 f16 bf16 f64)
+ * Minus the sum over c of target[c] log(softmax(input)[c]) of each row; where target[c] is 0 nothing is added,
+ * whatever input[c]. reduction_mode 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum,
+ * results being 1, of terms that are not rounded to T before. The mean of no rows is NaN.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: T [n_rows by row_stride_target, class_extent]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode);
+
+/*
+ * loss_cross_entropy_soft_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput[c] = (sum(target) softmax(input)[c] - target[c]) s. In it s is dy of the row for reduction_mode 0; for 1
+ * and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for
+ * f64 scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: T [n_rows by row_stride_target, class_extent]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_cosine_embedding_{T}  (T: f32 f16 bf16 f64)
+ * With the cosine c = x1 x2 / max(|x1| |x2|, 1e-12; 1e-30 for f64) of each row: 1 - c where t > 0, else max(0, c -
+ * margin). reduction_mode 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results
+ * being 1, of terms that are not rounded to T before. The mean of no rows is NaN.
+ *   in    x1: T [n_rows by row_stride_x, d_extent]
+ *   in    x2: T [n_rows by row_stride_x, d_extent]
+ *   in    t: T [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_f32_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cosine_embedding_f32_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_f16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_f16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cosine_embedding_f16_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_bf16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cosine_embedding_bf16_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cosine_embedding_f64_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float margin);
+
+/*
+ * loss_cosine_embedding_backward_{T}  (T: f32 f16 bf16 f64)
+ * With the cosine c, lengths l1, l2 and k = -1 where t > 0, else 1 where c > margin, else 0: dx1 = k s (x2 / (l1
+ * l2) - c x1 / l1^2), dx2 likewise; the last quotient is 0 for lengths up to 1e-12 (1e-30 for f64). Either may be
+ * NULL. In it s is dy of the row for reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] *
+ * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for f64 scale_scalar is ignored and those are
+ * taken. Gradients have the row stride of the input, and may be it.
+ *   in    x1: T [n_rows by row_stride_x, d_extent]
+ *   in    x2: T [n_rows by row_stride_x, d_extent]
+ *   in    t: T [n_rows]
+ *   in    dy: T [results]
+ *   out   dx1: T [n_rows by row_stride_x, d_extent], may be NULL
+ *   out   dx2: T [n_rows by row_stride_x, d_extent], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f32_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_bf16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+
+/*
+ * loss_triplet_margin_{T}  (T: f32 f16 bf16 f64)
+ * max(0, |a - p_tensor| - |a - n_tensor| + margin) of each row, in the norm (sum of |d|^p_norm)^(1 / p_norm).
+ * reduction_mode 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results being 1,
+ * of terms that are not rounded to T before. The mean of no rows is NaN.
+ *   in    a: T [n_rows by row_stride, d_extent]
+ *   in    p_tensor: T [n_rows by row_stride, d_extent]
+ *   in    n_tensor: T [n_rows by row_stride, d_extent]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_f32_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_f32_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_f16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_f16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_f16_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_bf16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_bf16_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_f64_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+
+/*
+ * loss_triplet_margin_backward_{T}  (T: f32 f16 bf16 f64)
+ * Where the term is positive, with u = |a - p_tensor|^(p_norm - 1) sign(a - p_tensor) / max(norm^(p_norm - 1),
+ * 1e-12; 1e-30 for f64) and v of n_tensor: da = (u - v) s, dp = -u s, dn = v s; else 0. Each may be NULL. In it s
+ * is dy of the row for reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 /
+ * n_rows for the mean and 1 for the sum; for f64 scale_scalar is ignored and those are taken. Gradients have the
+ * row stride of the input, and may be it.
+ *   in    a: T [n_rows by row_stride, d_extent]
+ *   in    p_tensor: T [n_rows by row_stride, d_extent]
+ *   in    n_tensor: T [n_rows by row_stride, d_extent]
+ *   in    dy: T [results]
+ *   out   da: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   dp: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   dn: T [n_rows by row_stride, d_extent], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f32_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_bf16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+
+/*
+ * loss_multi_margin_{T}  (T: f32 f16 bf16 f64)
+ * The sum over c, target left out, of max(0, margin - input[target] + input[c])^p_norm / class_extent of each row.
+ * An index outside [0, class_extent) gives a term of 0, which the mean counts, and a gradient of 0. reduction_mode
+ * 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results being 1, of terms that
+ * are not rounded to T before. The mean of no rows is NaN.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    target: i64 [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+
+/*
+ * loss_multi_margin_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h[c] = max(0, margin - input[target] + input[c]) and g[c] = p_norm h[c]^(p_norm - 1) where h[c] > 0, else
+ * 0: dinput[c] = g[c] s / class_extent, and for target minus the sum of these. An index outside [0, class_extent)
+ * gives a term of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for reduction_mode 0;
+ * for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum;
+ * for f64 scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    target: i64 [n_rows]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_multilabel_soft_margin_{T}  (T: f32 f16 bf16 f64)
+ * The mean over the classes of bce_with_logits of each row. reduction_mode 0 gives each row its term, results
+ * being n_rows; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean
+ * of no rows is NaN.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: T [n_rows by row_stride_tgt, class_extent]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+
+/*
+ * loss_multilabel_soft_margin_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput[c] = (sigmoid(input[c]) - target[c]) s / class_extent. In it s is dy of the row for reduction_mode 0; for
+ * 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for
+ * f64 scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: T [n_rows by row_stride_tgt, class_extent]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_in, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+
+/* ---- norm ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * rms_norm_{T}  (T: f32 f16 bf16 f64)
+ * y = x / r * gamma, r = sqrt(mean of x^2 over the axes in norm_axes_mask + eps); rms_out is r. norm_total_extent
+ * is the number of elements of a row, gamma has one for each in row-major order; NULL stands for 1. stride_rms of
+ * NULL is row-major. y may be x, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_rms: i64 [rank]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   rms_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f32_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f32_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_f32_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f16_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f16_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_f16_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_bf16_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_bf16_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_bf16_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f64_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f64_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_f64_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * rms_norm_{T}_strided  (T: f32 f16 bf16 f64)
+ * Another name of rms_norm_{T}.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_rms: i64 [rank]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   rms_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f32_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f32_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_f32_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f16_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f16_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_f16_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_bf16_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_bf16_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_bf16_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f64_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_f64_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_f64_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * rms_norm_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h = dy * gamma and xh = x / rms: dx = (h - xh * mean of h * xh) / rms, dgamma = sum over the rows of dy *
+ * xh. Without rows dgamma is 0. dx may be dy or x, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_rms: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    rms: T [shape with 1 along norm_axes_mask]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * rms_norm_backward_{T}_strided  (T: f32 f16 bf16 f64)
+ * Another name of rms_norm_backward_{T}.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_rms: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    rms: T [shape with 1 along norm_axes_mask]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f32_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_bf16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_rms, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * layer_norm_{T}  (T: f32 f16 bf16 f64)
+ * y = (x - mean) * inv_std * gamma + beta, mean and inv_std = 1 / sqrt(variance + eps) over the axes in
+ * norm_axes_mask, the variance that of the whole row, in a pass of its own. norm_total_extent is the number of
+ * elements of a row, gamma and beta have one for each in row-major order; NULL stands for 1 and 0. stride_save, of
+ * both saved statistics, is row-major where it is NULL. y may be x, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_save: i64 [rank]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    beta: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   mean_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   out   inv_std_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f32_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f32_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_f32_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f16_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f16_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_f16_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_bf16_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_bf16_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_bf16_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f64_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f64_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_f64_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * layer_norm_{T}_strided  (T: f32 f16 bf16 f64)
+ * Another name of layer_norm_{T}.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_save: i64 [rank]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    beta: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   mean_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   out   inv_std_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f32_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f32_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_f32_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f16_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f16_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_f16_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_bf16_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_bf16_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_bf16_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f64_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_f64_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_f64_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * layer_norm_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h = dy * gamma and xh = (x - mean) * inv_std: dx = inv_std * (h - mean of h - xh * mean of h * xh), dgamma
+ * = sum over the rows of dy * xh, dbeta = sum over the rows of dy. Without rows dgamma and dbeta are 0. dx may be
+ * dy or x, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_save: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    mean_in: T [shape with 1 along norm_axes_mask]
+ *   in    inv_std_in: T [shape with 1 along norm_axes_mask]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   out   dbeta: T [norm_total_extent], may be NULL
+ *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * layer_norm_backward_{T}_strided  (T: f32 f16 bf16 f64)
+ * Another name of layer_norm_backward_{T}.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_save: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    mean_in: T [shape with 1 along norm_axes_mask]
+ *   in    inv_std_in: T [shape with 1 along norm_axes_mask]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   out   dbeta: T [norm_total_extent], may be NULL
+ *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f32_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_bf16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_save, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * batch_norm_{T}  (T: f32 f16 bf16 f64)
+ * y = (x - mean) * rstd * gamma + beta, mean and rstd = 1 / sqrt(variance + eps) of a group, the variance that of
+ * the whole group, in a pass of its own; gamma and beta have one element a channel, NULL stands for 1 and 0.
+ * group_kind 0: a channel is a group, over n and the spatial axes, and num_groups only has to be positive.
+ * group_kind 1: each of num_groups equal parts of an item's channels is a group, n * num_groups + part. No running
+ * statistics. y may be x.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    beta: T [c_extent], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T [group_count]
+ *   out   saved_rstd: T [group_count]
+ *   workspace optional: spreads few large groups over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_batch_norm_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_batch_norm_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_batch_norm_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_batch_norm_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+
+/*
+ * group_norm_{T}  (T: f32 f16 bf16 f64)
+ * Another name of batch_norm_{T}: group_kind chooses. With group_kind 1 and num_groups = c_extent it is instance
+ * norm.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    beta: T [c_extent], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T [group_count]
+ *   out   saved_rstd: T [group_count]
+ *   workspace optional: spreads few large groups over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
+
+/*
+ * batch_norm_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h = dy * gamma and xh = (x - mean) * rstd: dx = rstd * (h - mean of h - xh * mean of h * xh), means over a
+ * group, dgamma = sum over a channel of dy * xh, dbeta = sum over a channel of dy. Without items dgamma and dbeta
+ * are 0. dx may be dy or x.
+ *   in    dy: T [n_extent, c_extent, spatial_extent]
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    saved_mean: T [group_count]
+ *   in    saved_rstd: T [group_count]
+ *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dgamma: T [c_extent], may be NULL
+ *   out   dbeta: T [c_extent], may be NULL
+ *   workspace optional: spreads the sums over the chip; 8 bytes a group, which others ask for, are taken for none
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_batch_norm_backward_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_batch_norm_backward_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_batch_norm_backward_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_batch_norm_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+
+/*
+ * group_norm_backward_{T}  (T: f32 f16 bf16 f64)
+ * Another name of batch_norm_backward_{T}: group_kind chooses.
+ *   in    dy: T [n_extent, c_extent, spatial_extent]
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    saved_mean: T [group_count]
+ *   in    saved_rstd: T [group_count]
+ *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dgamma: T [c_extent], may be NULL
+ *   out   dbeta: T [c_extent], may be NULL
+ *   workspace optional: spreads the sums over the chip; 8 bytes a group, which others ask for, are taken for none
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_backward_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_backward_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_backward_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+
+/* ---- reduce ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * arg_reduce_{F}_{T}_{U}  (T: f32 f16 bf16 f64, U: i32 u32)
+ * y[c] = f along one axis, counted from 0: of equal elements the first, of NaNs the first, before any number; -0
+ * equals 0. The axis is 1 in output_shape: reduce_extent elements, at least 1, reduce_stride_x apart; the entry of
+ * stride_x at it is not used.
+ *   argmax  the place of the greatest x
+ *   argmin  the place of the least x
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: U [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f32_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f32_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f32_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f32_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f32_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f32_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f16_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f16_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f16_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f16_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f16_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f16_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_bf16_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_bf16_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_bf16_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_bf16_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_bf16_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_bf16_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f64_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f64_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f32_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f32_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f16_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f16_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_bf16_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_bf16_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * arg_reduce_{F}_{T}_{U}  (T: u8 i8 i16 u32 i32 i64, U: i32 i64 u32)
+ * y[c] = f along one axis, counted from 0: of equal elements the first, of NaNs the first, before any number; -0
+ * equals 0. The axis is 1 in output_shape: reduce_extent elements, at least 1, reduce_stride_x apart; the entry of
+ * stride_x at it is not used.
+ *   argmax  the place of the greatest x
+ *   argmin  the place of the least x
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: U [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u8_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u8_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_u8_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u8_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u8_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_u8_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u8_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u8_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_u8_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i8_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i8_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i8_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i8_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i8_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i8_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i8_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i8_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i8_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i16_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i16_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i16_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i16_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i16_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i16_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i16_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i16_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i16_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u32_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u32_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_u32_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u32_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u32_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_u32_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u32_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_u32_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_u32_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i32_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i32_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i32_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i32_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i32_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i32_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i32_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i32_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i32_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i64_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i64_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i64_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i64_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i64_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i64_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i64_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_i64_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_i64_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u8_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u8_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_u8_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u8_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u8_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_u8_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u8_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u8_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_u8_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i8_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i8_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i8_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i8_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i8_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i8_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i8_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i8_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i8_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i16_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i16_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i16_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i16_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i16_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i16_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i16_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i16_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i16_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u32_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u32_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_u32_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u32_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u32_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_u32_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u32_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_u32_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_u32_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i32_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i32_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i32_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i32_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i32_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i32_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i32_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i32_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i32_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i64_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i64_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i64_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i64_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i64_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i64_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i64_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_i64_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i64_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * arg_reduce_{F}_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f along one axis, counted from 0: of equal elements the first, of NaNs the first, before any number; -0
+ * equals 0. The axis is 1 in output_shape: reduce_extent elements, at least 1, reduce_stride_x apart; the entry of
+ * stride_x at it is not used.
+ *   argmax  the place of the greatest x
+ *   argmin  the place of the least x
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: i64 [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * reduce_sum_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = dy: stride_dy is 0 along the axes that were reduced.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   out   dx: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+
+/*
+ * reduce_mean_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = dy inv_extent, rounded once, where inv_extent is 1 over the number of terms; stride_dy is 0 along the axes
+ * that were reduced.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   out   dx: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, double inv_extent, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx, double inv_extent);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, double inv_extent, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx, double inv_extent);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, double inv_extent, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx, double inv_extent);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, double inv_extent, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx, double inv_extent);
+
+/*
+ * reduce_{F}_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx from dy, the input x and the result y; stride_dy and stride_y are 0 along the axes that were reduced. dx may
+ * be x.
+ *   norm2      dy x / y; 0 for y = 0
+ *   logsumexp  dy exp(x - y)
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+
+/*
+ * reduce_{F}_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f of x along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart; the
+ * entry of stride_x at it is not used. In f32 (f64 for f64), rounded once.
+ *   sum   sum of x
+ *   mean  sum of x over their number; NaN of none
+ *   max   the greatest x, NaN where one is NaN; -inf of none
+ *   min   the least x, NaN where one is NaN; inf of none
+ *   prod  product of x; 1 of none
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: T [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * reduce_{F}_{T}  (T: u8 i8 i16 u32 i32 i64)
+ * y[c] = f of integers along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart;
+ * the entry of stride_x at it is not used.
+ *   sum   sum of x, modulo 2^width
+ *   prod  product of x, modulo 2^width; 1 of none
+ *   max   the greatest x; the least number of T of none
+ *   min   the least x; the greatest number of T of none
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: T [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * reduce_{F}_to_{T}  (T: f32 f64 f16 bf16)
+ * The reverse of broadcasting: dst[c] = f over the axes that have extent 1 in output_shape and another one in
+ * input_shape; dst is contiguous. In f32 (f64 for f64), rounded once. An axis that has extent 1 in input_shape
+ * alone is repeated; other extents must be equal.
+ *   sum   sum of src; 0 of none
+ *   max   the greatest element, NaN where one is NaN; -inf of none
+ *   min   the least element, NaN where one is NaN; inf of none
+ *   prod  product of src; 1 of none
+ *   in    src: T [input_shape at input_stride]
+ *   out   dst: T [output_shape at row-major strides]
+ *   host  input_shape: i32 [rank_in]
+ *   host  input_stride: i64 [rank_in]
+ *   host  output_shape: i32 [rank_in]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_max_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_max_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_max_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_max_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_min_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_min_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_min_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_min_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+
+/*
+ * trace_{T}  (T: f32 f16 bf16 f64)
+ * y[0] = sum over i of x[i, i], in f32 (f64 for f64), rounded once.
+ *   in    x: T [rows, rows at stride_row, stride_col]
+ *   out   y: T [1]
+ *   workspace optional: splits a long diagonal over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_trace_f32_run(int32_t rows, int64_t stride_row, int64_t stride_col, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_trace_f32_can_implement(int32_t rows, int64_t stride_row, int64_t stride_col, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_trace_f32_workspace_size(int32_t rows, int64_t stride_row, int64_t stride_col);
+BARACUDA_API int32_t baracuda_kernels_trace_f16_run(int32_t rows, int64_t stride_row, int64_t stride_col, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_trace_f16_can_implement(int32_t rows, int64_t stride_row, int64_t stride_col, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_trace_f16_workspace_size(int32_t rows, int64_t stride_row, int64_t stride_col);
+BARACUDA_API int32_t baracuda_kernels_trace_bf16_run(int32_t rows, int64_t stride_row, int64_t stride_col, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_trace_bf16_can_implement(int32_t rows, int64_t stride_row, int64_t stride_col, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_trace_bf16_workspace_size(int32_t rows, int64_t stride_row, int64_t stride_col);
+BARACUDA_API int32_t baracuda_kernels_trace_f64_run(int32_t rows, int64_t stride_row, int64_t stride_col, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_trace_f64_can_implement(int32_t rows, int64_t stride_row, int64_t stride_col, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_trace_f64_workspace_size(int32_t rows, int64_t stride_row, int64_t stride_col);
+
+/*
+ * reduce_{F}_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f of x along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart; the
+ * entry of stride_x at it is not used. In f32 (f64 for f64), rounded once.
+ *   norm2      sqrt(sum of x^2), without undue overflow or underflow
+ *   logsumexp  ln(sum of exp(x)); -inf of none, inf where one is inf
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: T [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * reduce_{F}_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f of x along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart; the
+ * entry of stride_x at it is not used. In f32 (f64 for f64) relative to a running mean, rounded once.
+ *   var  sum of (x - mean)^2, over n - correction for n elements; NaN where that is not positive
+ *   std  the root of var
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: T [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_var_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_var_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_var_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_var_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_var_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_std_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_std_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_std_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_std_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+
+/*
+ * reduce_max_min_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx of y = max x or min x: dy over the number of elements that equal y, where x does, else 0; NaN equals NaN
+ * here. The axes that were reduced are those along which stride_dy and stride_y are 0. dx may be x.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+
+/*
+ * reduce_prod_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx of y = prod x: dy times the product of the other elements, also beside zeros. The axes that were reduced are
+ * those along which stride_dy and stride_y are 0. dx may be x.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   An input but dy may be NULL where no wanted output reads it. These read: dx: x.
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+
+/*
+ * reduce_{F}_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the variance or the deviation of n = reduce_extent elements along one axis, from dy and x, of which
+ * mean and deviation are computed; NaN for n <= correction. reduce_extent and reduce_stride_x are those of x at
+ * reduce_axis; stride_dy is 0 there. dx may be x.
+ *   var  dy 2 (x - mean) / (n - correction)
+ *   std  dy (x - mean) / ((n - correction) std); 0 where the deviation is
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   An input but dy may be NULL where no wanted output reads it. These read: var dx: x; std dx: x.
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+
+/*
+ * reduce_{F}_{T}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64 bool)
+ * y[c] = f along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart; the entry of
+ * stride_x at it is not used. NaN is not 0, -0 is; of nothing any is 0 and all is 1.
+ *   any  1 where an element is not 0
+ *   all  1 where no element is 0
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: bool [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_any_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_bool_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_bool_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * reduce_count_nonzero_{T}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64 bool)
+ * y[c] = the number of elements along one axis that are not 0; NaN is not 0, -0 is. The axis is 1 in output_shape:
+ * reduce_extent elements, reduce_stride_x apart; the entry of stride_x at it is not used.
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: i64 [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_f32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_f16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_bf16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_u8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_i8_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_i16_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_u32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_i32_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_i64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_bool_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/* ---- scan ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * scan_{F}_{T}  (T: f32 f16 bf16 f64)
+ * y[k] = {F}: over j <= k along scan_axis or, if reverse is not 0, over j >= k. scan_extent is shape[scan_axis],
+ * scan_stride_x is stride_x[scan_axis]. Sums and products of f32 are kept in f64, sums of 16-bit floats in f32 or
+ * better. Of extrema the first NaN stays. y may be x, of equal strides.
+ *   cumsum          sum of x[j]
+ *   cumprod         product of x[j]
+ *   cummax          largest x[j]
+ *   cummin          smallest x[j]
+ *   log_cumsum_exp  ln of the sum of exp(x[j])
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+
+/*
+ * scan_{F}_{T}  (T: i32 i64)
+ * y[k] = {F}: over j <= k along scan_axis or, if reverse is not 0, over j >= k. scan_extent is shape[scan_axis],
+ * scan_stride_x is stride_x[scan_axis]. y may be x, of equal strides.
+ *   cumsum   sum of x[j], modulo 2^width
+ *   cumprod  product of x[j], modulo 2^width
+ *   cummax   largest x[j]
+ *   cummin   smallest x[j]
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+
+/*
+ * scan_exclusive_{F}_{T}  (T: f32 f16 bf16 f64)
+ * y[k] = {F}: over j < k along scan_axis or, if reverse is not 0, over j > k; of no terms 0, 1, -inf, inf and
+ * -inf. scan_extent is shape[scan_axis], scan_stride_x is stride_x[scan_axis]. y may be x, of equal strides.
+ *   cumsum          sum of x[j]
+ *   cumprod         product of x[j]
+ *   cummax          largest x[j]
+ *   cummin          smallest x[j]
+ *   log_cumsum_exp  ln of the sum of exp(x[j])
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+
+/*
+ * scan_{F}_indices_{T}  (T: f32 f16 bf16 f64)
+ * y[k] = {F} x[j] over j <= k along scan_axis or, if reverse is not 0, over j >= k, and indices[k] = its j: the
+ * first that the scan meets of equal ones, and the first NaN. y may be x, of equal strides.
+ *   cummax  largest
+ *   cummin  smallest
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_indices: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   out   indices: i64 [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
+/*
+ * scan_cumsum_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[j] = sum of dy[i] over the results i that x[j] went into: i >= j, or i <= j if reverse, that of the forward
+ * op, is not 0. dx may be dy, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   out   dx: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
+/*
+ * scan_{F}_backward_{T}  (T: f32 f16 bf16 f64)
+ * {F}, over the results i that x[j] went into: i >= j, or i <= j if reverse, that of the forward op, is not 0. y
+ * is the forward op's result. dx may be dy or x, of equal strides.
+ *   cumprod         dx[j] = sum of dy[i] y[i] / x[j], right where x is 0
+ *   log_cumsum_exp  dx[j] = sum of dy[i] exp(x[j] - y[i]), 0 where x[j] is -inf
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cumprod_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_log_cumsum_exp_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
+/*
+ * scan_{F}_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[j] = sum of dy[i] over the places i whose {F} term so far is x[j], the first of equal ones, and the first
+ * NaN. reverse is the forward op's.
+ *   cummax  largest
+ *   cummin  smallest
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   out   dx: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
 /* ---- segment --------------------------------------------------------------------------------------------------- */
 
 /*
@@ -8567,6 +11121,313 @@ BARACUDA_API size_t baracuda_kernels_repeat_backward_bf16_workspace_size(int64_t
 BARACUDA_API int32_t baracuda_kernels_repeat_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_repeat_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
 BARACUDA_API size_t baracuda_kernels_repeat_backward_f64_workspace_size(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx);
+
+/* ---- softmax --------------------------------------------------------------------------------------------------- */
+
+/*
+ * softmax_{T}  (T: f32 f16 bf16 f64)
+ * y = exp(x - m) / sum exp(x - m) along softmax_axis, m the largest x. softmax_extent, softmax_stride_x and
+ * softmax_stride_y repeat shape, stride_x and stride_y at that axis. NaN, +inf, or nothing but -inf in a row make
+ * it NaN. Results below 2^-126 may be 0, but of f64. y may be x if stride_y is stride_x.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_softmax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_softmax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_softmax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+
+/*
+ * softmax_{T}_strided  (T: f32 f16 bf16 f64)
+ * The same as softmax.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_softmax_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_f32_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_softmax_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_f16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_softmax_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_bf16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_softmax_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+
+/*
+ * log_softmax_{T}  (T: f32 f16 bf16 f64)
+ * y = x - m - ln sum exp(x - m) along softmax_axis, otherwise as softmax.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_log_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+
+/*
+ * log_softmax_{T}_strided  (T: f32 f16 bf16 f64)
+ * The same as log_softmax.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_log_softmax_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_f32_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_f16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_bf16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y);
+
+/*
+ * softmax_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = y (dy - sum y dy) along softmax_axis, y the result of softmax. softmax_extent, softmax_stride_dy and
+ * softmax_stride_y repeat shape, stride_dy and stride_y at that axis. dx may be dy or y of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+
+/*
+ * softmax_backward_{T}_strided  (T: f32 f16 bf16 f64)
+ * The same as softmax_backward.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_f32_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_f16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_bf16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_backward_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+
+/*
+ * log_softmax_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = dy - exp(y) sum dy along softmax_axis, y the result of log_softmax, otherwise as softmax_backward.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+
+/*
+ * log_softmax_backward_{T}_strided  (T: f32 f16 bf16 f64)
+ * The same as log_softmax_backward.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f32_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_bf16_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f64_strided_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+
+/*
+ * gumbel_softmax_{T}  (T: f32 f16 bf16 f64)
+ * Softmax along softmax_axis of v = (x - ln(-ln u)) inv_tau, or with hard != 0 a row of 0 with a 1 at its first
+ * largest v. u_rand is row-major over shape, of numbers in (0, 1): below 1e-20 (1e-30 of f64) counts as that, 1 as
+ * the largest number below 1. NaN and +inf make a row NaN as in softmax; of hard rows a NaN is the largest. y may
+ * be x if stride_y is stride_x.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   in    u_rand: f32 [numel]
+ *   out   y: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard, const void* x, const void* u_rand, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, float inv_tau, int32_t hard);
+
+/*
+ * gumbel_softmax_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = inv_tau y (dy - sum y dy) along softmax_axis, y the soft result of gumbel_softmax. dx may be dy or y of
+ * equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+
+/*
+ * sparsemax_{T}  (T: f32 f16 bf16 f64)
+ * y = max(0, x - tau) along softmax_axis, with the tau for which a row sums to 1 (Martins and Astudillo 2016).
+ * NaN, +inf, or nothing but -inf in a row make it NaN. y may be x if stride_y is stride_x.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sparsemax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, const void* y);
+
+/*
+ * sparsemax_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = dy - mean of dy over y > 0 where y > 0, else 0, along softmax_axis; y the result of sparsemax. dx may be dy
+ * or y of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sparsemax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sparsemax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sparsemax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sparsemax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@ from baracuda._optable import ops
 
 SUM = bk.EmbeddingBagMode.SUM
 LERP = bk.BinaryKind.LERP
+MEAN = bk.LossReduction.MEAN
 SHAPE = (3, 4)
 
 
@@ -23,7 +24,7 @@ class FakeLibrary(bk.Library):
         row = ops()[op].row
         call_length = len(row.params)
         expected = {
-            "run": call_length + 3,
+            "run": call_length + (1 if row.is_bare else 3),
             "can_implement": len(row.check) or call_length,
             "workspace_size": len(row.problem_arguments(range(call_length))) if row.workspace else None,
         }[kind]
@@ -99,8 +100,25 @@ EXAMPLES = {
     "BinaryBackward": (bk.BinaryKind.MUL, SHAPE), "BinaryCmp": (bk.BinaryCmpKind.EQ, SHAPE),
     "BinaryParam": (LERP, SHAPE, 0.5), "Cast": (SHAPE, bk.f16), "CastSubByte": (SHAPE, bk.s4),
     "EmbeddingBag": (10, 4, 3, 7, SUM), "Fill": (SHAPE, 1),
+    "Reduce": (bk.ReduceKind.SUM, SHAPE, 1), "ArgReduce": (bk.ArgReduceKind.ARGMAX, SHAPE, 1),
+    "BoolReduce": (bk.ReduceKind.ANY, SHAPE, 1), "CountReduce": (bk.ReduceKind.COUNT_NONZERO, SHAPE, 1),
+    "ReduceTo": (bk.ReduceToOp.SUM, SHAPE, (3, 1)), "Trace": (3,),
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
+    "RMSNorm": (SHAPE, 2, 1e-5, True), "RMSNormBackward": (SHAPE, 2, True), "LayerNorm": (SHAPE, 2, 1e-5, True, True),
+    "LayerNormBackward": (SHAPE, 2, True, True), "BatchNorm": (SHAPE, 1, 1e-5, True),
+    "BatchNormBackward": (SHAPE, 1, True),
+    "GroupNorm": (SHAPE, 1, 2, 1e-5, True), "GroupNormBackward": (SHAPE, 1, 2, True),
+    "InstanceNorm": (SHAPE, 1, 1e-5, True), "InstanceNormBackward": (SHAPE, 1, True),
+    "ExclusiveScan": (bk.ScanKind.CUMSUM, SHAPE, 1), "ScanIndices": (bk.ScanKind.CUMMAX, SHAPE, 1),
+    "Scan": (bk.ScanKind.CUMSUM, SHAPE, 1), "ScanBackward": (bk.ScanKind.CUMPROD, SHAPE, 1),
+    "GumbelSoftmax": (SHAPE, 1, 0.5), "Softmax": (bk.SoftmaxKind.SOFTMAX, SHAPE, 1), "Sparsemax": (SHAPE, 1),
     "SegmentSum": (6, 5, 4), "Ternary": (bk.TernaryKind.CLAMP, SHAPE), "Unary": (bk.UnaryKind.GELU, SHAPE),
+    **dict.fromkeys(("Bce", "BceWithLogits", "KlDiv", "L1", "Mse"), (SHAPE, MEAN)),
+    **dict.fromkeys(("GaussianNll", "HingeEmbedding", "Huber", "MarginRanking", "SmoothL1"), (SHAPE, MEAN, 0.5)),
+    **dict.fromkeys(("MultilabelMargin", "MultilabelSoftMargin", "Nll"), (5, 7, MEAN)),
+    "CosineEmbedding": (5, 7, MEAN, 0.5), "CrossEntropy": (5, 7, MEAN, bk.CrossEntropyTargetKind.CLASS_INDEX),
+    "CrossEntropyInPlace": (5, 7), "CtcLoss": (6, 3, 5, 4, 0, MEAN, 0), "MultiMargin": (5, 7, MEAN, 1.0, 1.0),
+    "PoissonNll": (SHAPE, MEAN, True), "TripletMargin": (5, 7, MEAN, 1.0, 2.0),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "UnsortedSegmentSum": (6, 5, 4), "Where": (SHAPE,),
 }  # fmt: skip
 PLANS = sorted(name.removesuffix("Plan") for name in bk._LAZY if name.endswith("Plan"))

@@ -297,11 +297,13 @@ def test_other_rows(read_text):
     assert row.in_place == {"y": ("x",)} and row.accumulates == "" and row.deterministic == "yes"
     row = read_text(TABLE + "accumulates = y\nin_place = no\n")["h_{T}"]
     assert row.in_place == {"y": ()} and row.is_apart and row.accumulates == "y"
+    row = read_text(TABLE + "indexes =\n    x < numel sorted or dim\n")["h_{T}"]
+    assert row.indexes == {"x": ("numel", False, True, "dim")}
 
 
 @pytest.mark.parametrize(("old", "new", "complaint"), [
     ("axis i32 dim", "i32 dim", r"\[h_{T}\]: parameter dim: its role, one of extent .* must stand before it"),
-    ("offset i64 x_half", "offset i64 z_half", "parameter z_half_offset: its name begins with that of no operand"),
+    ("offset i64 x_half", "offset i64 z_half", "z_half_offset: its name begins and ends with that of no operand"),
     ("axis i32 dim", "host i64 stride_z[numel]", "parameter stride_z: there is no operand 'z'"),
     ("elu(p0=1)", "elu(p1=1)", "function 'elu': 'p1' is no parameter of the row"),
     ("elu(p0=1)", "elu(p0=a)", "default 'a' is no number"),
@@ -315,12 +317,14 @@ def test_other_rows(read_text):
     ("gradients_of = f_{F}", "gradients_of = g.abi f_{F}", "No such file"),
     ("doc = y = h(x)", "accumulates = x\ndoc = a", "accumulates: 'x' is no `inout` parameter"),
     ("doc = y = h(x)", "in_place = x: y\ndoc = a", "in_place: 'x' is no output"),
+    ("doc = y = h(x)", "indexes = y < numel\ndoc = a", "indexes: 'y' is no input"),
+    ("doc = y = h(x)", "indexes = x < n\ndoc = a", "indexes: 'n' is no number of the row"),
+    ("doc = y = h(x)", "indexes = x > numel\ndoc = a", "indexes: 'x > numel' is not 'operand < extent"),
     ("doc = y = h(x)", "in_place = y: z\ndoc = a", "in_place: 'z' is no input"),
     ("doc = y = h(x)\n", "", "key 'doc' is missing"),
     ("doc = y = h(x)", "docs = a\ndoc = a", "unknown key 'docs'"),
     ("template = H<{T}>\n", "", "key 'template' is missing"),
     ("functor = G<{T}>\n", "", "functor or template is missing, which a row without F needs"),
-    ("pointwise = in a, in b, out y\n", "", r"\[g_{T}\]: a row with `strided` alone is named ..._strided"),
     ("in x, in i32 n", "in x, in i31 n", "parameter n: unknown dtype 'i31'"),
     ("in x, in i32 n", "in x, n", "parameter 'n' is not"),
     ("in x, in i32 n, out y", "in x, out y, in i32 n", "the inputs of a pointwise op stand before its outputs"),
@@ -340,5 +344,6 @@ def test_the_python_table_is_that_of_the_rows():
     optable = importlib.import_module("baracuda._optable")
     for ours, row in zip(optable.rows(), importlib.import_module("abi_table").read_all(), strict=True):
         assert [tuple(p) for p in ours.params] == [dataclasses.astuple(p) for p in row.params], row.name
-        for name in ("name", "family", "functions", "slots", "reads", "saves", "defaults", "in_place", "accumulates"):
+        for name in ("name", "family", "functions", "slots", "reads", "saves", "defaults", "in_place", "accumulates",
+                     "indexes"):  # fmt: skip
             assert getattr(ours, name) == getattr(row, name), f"{row.name}: {name}"

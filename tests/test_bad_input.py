@@ -13,16 +13,9 @@ from naming import Tries
 
 # parameters that are no extents
 ANY_SIGN = {
-    "padding_idx",
-    "stride_a",
-    "stride_b",
-    "stride_c",
-    "stride_d",
-    "scalar_weight",
-    "x_half_offset",
-    "dx_half_offset",
-    "p0",
-}
+    "group_kind", "padding_idx", "stride_a", "stride_b", "stride_c", "stride_d", "scalar_weight", "x_half_offset",
+    "dx_half_offset", "p0", "log_input_flag", "target_ignore", "ignore_index", "zero_infinity",
+}  # fmt: skip
 MARKER = "alibi_f32: batch is -77, must be >= 0"
 
 

@@ -56,7 +56,7 @@ def test_members_of_other_enumerations_are_refused(name, field):
 @named(CHOICES)
 def test_what_is_no_member_is_refused(name, field):
     kind = field.metadata["enumeration"]
-    article = "an" if kind is bk.EmbeddingBagMode else "a"
+    article = "an" if kind.__name__[0] in "AEIO" else "a"
     first = next(iter(kind))
     for value in ("gelu", first.name, first.name.lower(), 5000, -1, 0.0, True, None, np.bool_(False), object(), b"ADD"):
         error = refusal(name, **{field.name: value})

@@ -371,6 +371,67 @@ def affine_grid(rng, call):
     close(call(theta, 3, 4), np.einsum("hwk,nck->nhwc", base, theta), 10)
 
 
+SCANS = {
+    "cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum, "logcumsumexp": np.logaddexp,
+}  # fmt: skip
+
+
+def scan(accumulate):
+    def check(rng, call):
+        for shape, axis in (((3, 4), -1), ((4, 3, 2), 0), ((7,), 0), ((2, 5, 3), 1), ((2, 0), -1)):
+            x = odd(rng, shape, -2, 2)
+            for layout in ("dense", "columns"):
+                close(call(LAYOUTS[layout](x), axis=axis), accumulate(x, axis), 10)
+                backwards = np.flip(accumulate(np.flip(x, axis), axis), axis)
+                close(call(LAYOUTS[layout](x), axis=axis, reverse=True), backwards, 10)
+
+    return check
+
+
+def exclusive_scan(accumulate, start):
+    def check(rng, call):
+        x = odd(rng, (4, 5), -2, 2)
+        before = np.concatenate([np.full((4, 1), start), accumulate(x, 1)[:, :-1]], 1)
+        close(call(LAYOUTS["columns"](x)), before, 10)
+
+    return check
+
+
+def scan_indices(order):
+    def check(rng, call):
+        x = rng.integers(-3, 4, (6, 9)).astype(np.float32)
+        values, indices = call(LAYOUTS["columns"](x))
+        best = order * np.maximum.accumulate(order * x, 1)
+        np.testing.assert_array_equal(values, best)
+        np.testing.assert_array_equal(indices, [[list(row).index(b) for b in line] for row, line in zip(x, best)])
+
+    return check
+
+
+def cumsum_backward(rng, call):
+    dy = odd(rng, (3, 5), -2, 2)
+    close(call(LAYOUTS["columns"](dy)), np.flip(np.cumsum(np.flip(dy, 1), 1), 1), 10)
+    close(call(dy, axis=0, reverse=True), np.cumsum(dy, 0), 10)
+
+
+def scan_backward(name):
+    """Along a row of two terms, of which the gradients are simple."""
+
+    def check(rng, call):
+        x, dy = np.array([[2.0, 3.0], [0.0, -1.0]]), odd(rng, (2, 2), -2, 2)
+        y = SCANS[name].accumulate(x, 1)
+        shares = {
+            "cumprod": (dy[:, 0] + dy[:, 1] * x[:, 1], dy[:, 1] * x[:, 0]),
+            "cummax": (dy[:, 0] + dy[:, 1] * (x[:, 1] <= x[:, 0]), dy[:, 1] * (x[:, 1] > x[:, 0])),
+            "cummin": (dy[:, 0] + dy[:, 1] * (x[:, 1] >= x[:, 0]), dy[:, 1] * (x[:, 1] < x[:, 0])),
+            "logcumsumexp": (dy[:, 0] + dy[:, 1] * np.exp(x[:, 0] - y[:, 1]), dy[:, 1] * np.exp(x[:, 1] - y[:, 1])),
+        }
+        saved = (x, y) if name in ("cumprod", "logcumsumexp") else (x,)
+        close(call(LAYOUTS["columns"](dy), *saved), np.stack(shares[name], 1), 10)
+
+    return check
+
+
 OTHERS = {
     **{name: compared(name) for name in ("eq", "ne", "gt", "ge", "lt", "le")},
     **{name: logical(TRUTH[name].holds) for name in ("logical_and", "logical_or", "logical_xor")},
@@ -381,6 +442,13 @@ OTHERS = {
     "unsorted_segment_sum": segment_sum(-1), "segment_sum_backward": segment_sum_backward,
     "unsorted_segment_sum_backward": segment_sum_backward, "tile": tile, "tile_backward": tile_backward,
     "affine_grid": affine_grid,
+    **{name: scan(function.accumulate) for name, function in SCANS.items()},
+    **{
+        f"exclusive_{name}": exclusive_scan(function.accumulate, start)
+        for (name, function), start in zip(SCANS.items(), (0, 1, -np.inf, np.inf, -np.inf))
+    },
+    "cummax_indices": scan_indices(1), "cummin_indices": scan_indices(-1), "cumsum_backward": cumsum_backward,
+    **{f"{name}_backward": scan_backward(name) for name in SCANS if name != "cumsum"},
     **{name: gated_forward(name) for name in GATED},
     **{f"{name}_backward": gated_backward(name) for name in GATED},
 }  # fmt: skip
@@ -389,3 +457,9 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_others(rng, name):
     OTHERS[name](rng, getattr(bk, name))
+
+
+def test_the_gradient_of_a_function_of_one_array_is_of_the_shape_of_all():
+    dy, x = np.ones((3, 4)), np.full(4, 2.0)
+    for name in ("elu", "gelu", "square"):
+        assert getattr(bk, f"{name}_backward")(dy, x).shape == (3, 4)

@@ -175,7 +175,7 @@ class FakeRuntime:
 
 def test_cuda_path(monkeypatch, rng):
     runtime = FakeRuntime()
-    monkeypatch.setattr(memory, "_runtime", lambda: runtime)
+    monkeypatch.setattr(memory, "cuda_runtime", lambda: runtime)
     cuda = bk.Library(None, None, "fake", {"backend": "cuda"})
     values = rng.standard_normal(10)
     view = bk.upload(values, stream=7, library=cuda)
@@ -195,7 +195,7 @@ def test_cuda_path(monkeypatch, rng):
 def test_cuda_failures_name_the_call(monkeypatch):
     runtime = FakeRuntime()
     runtime.cudaMalloc = lambda size: (2, 0)
-    monkeypatch.setattr(memory, "_runtime", lambda: runtime)
+    monkeypatch.setattr(memory, "cuda_runtime", lambda: runtime)
     cuda = bk.Library(None, None, "fake", {"backend": "cuda"})
     with pytest.raises(bk.InternalError, match=r"cudaMalloc of 12 bytes: 2"):
         bk.empty((3,), library=cuda)

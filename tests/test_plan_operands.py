@@ -202,7 +202,7 @@ class CopiedByDlpack:
     def __dlpack__(self, **options):
         capsule = self.array.copy().__dlpack__(max_version=(1, 0))
         pointer = _dlpack._get_pointer(capsule, b"dltensor_versioned")
-        _dlpack.ctypes.cast(pointer, _dlpack.ctypes.POINTER(_dlpack._Versioned)).contents.flags |= 2
+        _dlpack.ctypes.cast(pointer, _dlpack.ctypes.POINTER(_dlpack.Versioned)).contents.flags |= 2
         return capsule
 
 

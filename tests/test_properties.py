@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cases import CASES, Draw, attention, embedding, segment, shape_layout
+from cases import CASES, Draw, attention, embedding, scan, segment, shape_layout
 from cases.elementwise import common, unary
 from harness import FLOATS, INTEGERS, NAN_POISON, OPS, claims_determinism, launch
 from test_ops import check_outcome
@@ -225,3 +225,22 @@ def test_alibi(library, data, dtype, seed, offset):
     null = data.draw(st.sampled_from([(), ("da",), ("dslope",)]))
     problem = attention.alibi_backward(Draw(slots, seed), shape, kind, null)
     run(library, "alibi_backward_{T}", slots, problem, offset, (None, "full"))
+
+
+SCANS = ("cumsum", "cumprod", "cummax", "cummin", "log_cumsum_exp")
+
+
+@bounded
+@given(st.data(), shapes(st.integers(1, 8)), dtypes, seeds, offsets, st.sampled_from(SCANS), st.booleans())
+def test_scan(library, data, shape, dtype, seed, offset, function, reverse):
+    """The scan along any axis in any layout, and its gradient on what it gave."""
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    x, y = data.draw(layouts(len(shape), broadcast=True)), data.draw(layouts(len(shape)))
+    slots = {"F": function, "T": dtype}
+    problem = scan.forward(Draw(slots, seed), shape, axis, reverse, x=x, y=y)
+    run(library, "scan_{F}_{T}", slots, problem, offset, (None, "full"))
+    if function == "cumsum":
+        return
+    problem = scan.backward(Draw(slots, seed), shape, axis, reverse, dy=x, x=x, dx=y)
+    row = "scan_{F}_backward_{T}" + " saved" * (function in scan.SAVES)
+    run(library, row, slots, problem, offset, (None, "full"))

@@ -47,6 +47,15 @@ class Format(typing.NamedTuple):
     lost: float
 
 
+CLASSES: dict[str, typing.Callable[..., typing.Any]] = {}
+
+
+def bound(function: typing.Callable[..., typing.Any]) -> typing.Callable[..., typing.Any]:
+    """Makes the function, of an Expected and a Format, a tolerance class of its name."""
+    CLASSES[function.__name__] = function
+    return function
+
+
 def format_of(dtype: str) -> Format:
     compute = COMPUTE[dtype]
     # NVIDIA's f32 additions in global memory flush subnormal operands and results to 0 (PTX ISA, `red`), no others do.
@@ -65,26 +74,31 @@ def summation(n):
     return np.minimum(np.maximum(n - 1, 0), 2 + 2 * np.sqrt(n))
 
 
+@bound
 def exact(_e, _f):
     """Moves: the source, with the sign of a zero."""
     return 0.0
 
 
+@bound
 def pointwise(e, f):
     """`count` roundings of intermediate results no larger than `terms`; 0 where they vanish."""
     return e.count * (f.u * e.terms + f.tiny * (e.terms > 0))
 
 
+@bound
 def total(e, f):
     """A sum of `count` terms in the compute type."""
     return summation(e.count) * f.u * e.terms
 
 
+@bound
 def total_of_products(e, f):
     """As total; each term is rounded once before it is added."""
     return (summation(e.count) + 1) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
 
 
+@bound
 def product(e, f):
     """A sum of `count` products, and a few steps after it: the textbook's bound, linear in the count, since what
     tensor cores add is cut off rather than rounded, always to the same side. Activations at most increase an error by
@@ -93,6 +107,7 @@ def product(e, f):
     return 1.2 * (e.count + 8) * (f.u * e.terms + f.tiny * (e.terms > 0))
 
 
+@bound
 def mean(e, f):
     """A bag's sum, of terms already divided by the count: the quotient is rounded too, and the sum before it.
 
@@ -101,6 +116,7 @@ def mean(e, f):
     return np.where(np.asarray(e.count) > 1, (e.count + 1) * f.u * e.terms + f.tiny, 0)
 
 
+@bound
 def total_of_quotients(e, f):
     """A bag adds one and the same term to a row many times, so the errors have one sign and grow with the length.
 
@@ -109,6 +125,7 @@ def total_of_quotients(e, f):
     return np.maximum(e.count - 1, 0) * f.u * e.terms + f.s * e.divided + e.count * f.tiny_s * (e.divided > 0)
 
 
+@bound
 def atomic_total(e, f):
     """Additions in memory, each rounded to storage: with 16 bits their errors have one sign and grow with the length.
 
@@ -119,10 +136,21 @@ def atomic_total(e, f):
     return rounded + e.count * f.lost
 
 
+@bound
 def atomic_total_of_quotients(e, f):
     """total_of_quotients by additions in memory."""
     n = np.maximum(e.count - 1, 0)
     return n * f.s * e.terms * (1 + n * f.s) + f.s * e.divided + e.count * (f.tiny_s * (e.divided > 0) + f.lost)
+
+
+@bound
+def norm(e, f):
+    """A value made of a few products, with a sum of `count` terms among their factors.
+
+    Eight roundings of products, quotients and a square root. A row's statistics are sums of their own, so `terms` has
+    for each of them the magnitude of what was added, times all that it is multiplied by.
+    """
+    return (summation(e.count) + 8) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
 
 
 def ulps(op: str, dtype: str, backend: str) -> float:
@@ -130,12 +158,14 @@ def ulps(op: str, dtype: str, backend: str) -> float:
     return ULPS.get(op, ORDINARY).of(dtype, backend)
 
 
+@bound
 def ulp(e, f):
     """A sum of `count` terms in the compute type, each of them within its own bound before; single values: check()."""
     term = 2 * max(ORDINARY.f32, COMPOSITE.f32, COMPOSITE.f64) if f.s == f.u else 2.0**-18 / f.u
     return (summation(e.count) + term) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
 
 
+@bound
 def gated(e, f):
     """A product with a composite function: 2.5 units before the last rounding, of `terms` where some cancel.
 
@@ -146,13 +176,46 @@ def gated(e, f):
     return relative * f.u * e.terms + f.tiny * e.divided if e.count else 0.0
 
 
-CLASSES = {
-    f.__name__: f
-    for f in (
-        exact, pointwise, total, total_of_products, product, mean, total_of_quotients, atomic_total,
-        atomic_total_of_quotients, ulp, gated,
-    )
-}  # fmt: skip
+@bound
+def loss(e, f):
+    """A sum of `count` terms, each a short formula of functions that are within a few units before the last rounding,
+    which is applied to `terms`, the magnitudes of what is added or cancelled; 16 bits are as in ULP. `divided` is the
+    magnitude of what a factor that may be subnormal is multiplied by.
+    """
+    relative = 12.0 if f.s == f.u else 2.0**-16 / f.u
+    lost = (e.count + e.divided) * f.tiny
+    return (summation(e.count) + relative) * f.u * e.terms + np.where(np.asarray(e.terms) > 0, lost, 0)
+
+
+@bound
+def reduction(e, f):
+    """What is collected of `count` terms, and each term's own few units: of `terms`, and of `divided` what the 16-bit
+    types' exponential leaves out (2^-18, twice)."""
+    rough = 2.0**-17 if f.s != f.u else 4 * f.u
+    return np.where(e.count > 1, (summation(e.count) + 4) * f.u * e.terms + rough * e.divided, 0)
+
+
+@bound
+def scan(e, f):
+    """A running sum or product of `count` terms, and exponentials of `divided` in all: of 16 bits with errors of 2^-17,
+    which the rounding hides, else of a few units."""
+    exponentials = 8 * f.u if f.s == f.u else 2.0**-16
+    return summation(e.count) * f.u * e.terms + exponentials * e.divided
+
+
+@bound
+def softmax(e, f):
+    """Of `terms` the roundings of a sum of `count`, and of `divided` those of the exponentials' arguments and of what
+    is multiplied after; the exponential of the 16-bit types leaves out 2^-17 more, which the last rounding hides, and
+    what is no normal number of f32."""
+    rough = 6 * f.u if f.s == f.u else 6 * f.u + 2.0**-16
+    return (summation(e.count) + 4) * f.u * e.terms + rough * e.divided
+
+
+@bound
+def sparsemax(e, f):
+    """Distances from the largest, of which those that count are below 1: a sum of `count`, over their number."""
+    return (summation(e.count) + 4) * f.u * e.terms
 
 
 def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:

@@ -101,7 +101,9 @@ class Row:
     is_apart: bool  # no output may be an input
     in_place: dict[str, tuple[str, ...]]  # output -> inputs that it may be
     accumulates: str  # the output that is added to
+    indexes: dict[str, tuple[str, bool, bool, str]]  # index operand -> extent, whether it may be that, sorted, or what
     doc: str
+    is_bare: bool = False  # no workspace stands before the stream
 
     @property
     def pattern(self) -> str:
@@ -170,7 +172,7 @@ class Row:
 
     def prototypes(self, op: str, slots: dict[str, str]):
         """Yield (result type, function name, parameter list) of one instance's functions."""
-        tail = ["void* workspace", "size_t workspace_bytes", "void* stream"]
+        tail = ["void* stream"] if self.is_bare else ["void* workspace", "size_t workspace_bytes", "void* stream"]
         yield "int32_t", f"{PREFIX}{op}_run", ", ".join([p.prototype(slots) for p in self.params] + tail)
         check = ", ".join(p.prototype(slots, const=p.name not in self.mutable_checks) for p in self.check_params)
         yield "int32_t", f"{PREFIX}{op}_can_implement", check

@@ -24,11 +24,16 @@ pointwise      operands and parameters of a pointwise op, in C's order: `in a, i
                follows from it, numel, rank, shape and the strides of each operand
 strided        the operands and parameters of the strided form, where it has another order or stands alone
 params         of other ops, one a line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a device array
-               `in|in?|out|out?|inout dtype name[extents]`, where `?` allows NULL. The role of a scalar (ROLES) stands
-               before it, `axis i32 split_dim`, where it does not follow from name and dtype. An operand `a` of which
-               there is a pitch, `i64 lda`, lies where the class's `stored_a()` says (core/abi/stored_matrices.h).
+               `in|in?|out|out?|inout dtype name[extents]`, with a "?" where it may be NULL. An extent is a scalar's
+               name, or that of a member function of the class; `[rows by row_stride, columns]` has rows that lie that
+               far apart. The role of a scalar (ROLES) stands before it, `axis i32 split_dim`, where it does not follow
+               from name and dtype.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
+               An array whose shape has words, `shape with n along axis` or `shape at strides`, is located by the op's
+               `locate_<name>`. One, `a`, of which there is a pitch, `i64 lda`, lies where the class's `stored_a()` says
+               (core/abi/stored_matrices.h)
+tail           stream: nothing stands between the operands and the stream; by default a workspace and its bytes do
 can_implement  names of its parameters, where they are not all of the flat form's; `d*` is an output d
                that it takes as void*
 workspace_size names of its parameters, where they are not all scalars; the class's check_extents() checks these alone
@@ -55,6 +60,8 @@ deterministic  no, or "workspace" (only with one); by default yes
 in_place       the inputs of its strides that an output may be, `y: cond a b`, where they are not all those of its dtype
                and extents; or no: no output may be an input at all
 accumulates    the output to which the op adds; others are overwritten
+indexes        the operands that are indices, of what, one a line: `ids < num_segments sorted`, `offsets <= n sorted`,
+               `indices < rows or padding`. Kernels take any values, as `doc` says; the checking mode does not
 doc            one paragraph for the header and the op list; that of a strided form that follows from `pointwise` is
                written by the generator
 """
@@ -75,8 +82,8 @@ ROLES = ("extent", "rank", "shape", "stride", "pitch", "axis", "offset", "mode",
 SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
-    "F", "gradients_of", "like", *SIGNATURES, "can_implement", "workspace_size", *CLASSES, "include", "units", "sums",
-    "reads", "workspace", "deterministic", "in_place", "accumulates", "doc",
+    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", *CLASSES, "include", "units",
+    "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "indexes", "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like"}  # keys that a row does not take from another
 MOST_OPERANDS = 8  # kMostStrided of core/abi/strided_args.h
@@ -113,10 +120,11 @@ def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:
     """The parameters with the roles that follow from their names, dtypes and directions."""
     operands = [p.name for p in params if p.is_pointer]
     extents = {word for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape)}
-    return tuple(dataclasses.replace(p, **role_of(p, operands, extents)) for p in params)
+    located = {word: p.name for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape.partition(" at ")[2])}
+    return tuple(dataclasses.replace(p, **role_of(p, operands, extents, located)) for p in params)
 
 
-def role_of(p: Param, operands: list[str], extents: set[str]) -> dict[str, str]:
+def role_of(p: Param, operands: list[str], extents: set[str], located: dict[str, str]) -> dict[str, str]:
     role, of = p.role, ""
     if p.is_pointer:
         role = "operand"
@@ -128,12 +136,14 @@ def role_of(p: Param, operands: list[str], extents: set[str]) -> dict[str, str]:
         role, of = "pitch", p.name.removeprefix("ld").partition("_")[0]
         if of not in operands:
             raise TableError(f"parameter {p.name}: there is no operand {of!r}")
+    elif role == "stride":  # of the operand that it is named after, or whose shape names it
+        of = next((name for name in operands if p.name.endswith(f"_{name}")), located.get(p.name, ""))
     elif p.direction == "host":
         role = role or ("shape" if p.name.endswith("shape") else "parameter")
     elif role == "offset":
-        of = next((name for name in operands if p.name.startswith(f"{name}_")), "")
+        of = next((o for o in operands if p.name.startswith(f"{o}_") or p.name.endswith(f"_{o}")), "")
         if not of:
-            raise TableError(f"parameter {p.name}: its name begins with that of no operand")
+            raise TableError(f"parameter {p.name}: its name begins and ends with that of no operand")
     elif not role and p.dtype in ("i32", "i64"):
         role = "rank" if p.name == "rank" else "extent" if p.name in extents or p.name.endswith("numel") else ""
         if not role:
@@ -241,6 +251,23 @@ def parse_reads(text: str, functions: dict[str, str], params: tuple[Param, ...])
     return reads
 
 
+def parse_indexes(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, bool, bool, str]]:
+    """(extent, whether an index may be that, whether they are sorted, another value that an index may have)."""
+    inputs, scalars = ({p.name for p in params if p.direction == kind} for kind in ("in", ""))
+    indexes = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        m = re.fullmatch(r"(\w+) (<=?) (\w+)( sorted)?(?: or (\w+))?", line)
+        if not m:
+            raise TableError(f"indexes: {line!r} is not 'operand < extent [sorted] [or parameter]'")
+        name, relation, extent, is_sorted, other = m.groups(default="")
+        if name not in inputs:
+            raise TableError(f"indexes: {name!r} is no input")
+        if unknown := {extent, *filter(None, [other])} - scalars:
+            raise TableError(f"indexes: {sorted(unknown)[0]!r} is no number of the row")
+        indexes[name] = (extent, relation == "<=", bool(is_sorted), other)
+    return indexes
+
+
 def listed(names: Sequence[str], last: str) -> str:
     """As in "a, b or c"."""
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
@@ -282,6 +309,8 @@ class Section:
             raise TableError("units is T, a slot of the row")
         if section.get("sums", "yes") != "yes":
             raise TableError("sums is yes, or not there")
+        if section.get("tail", "stream") != "stream" or ("tail" in section and "workspace" in section):
+            raise TableError("tail is stream, of a row without a workspace")
 
     def rows(self) -> list[Row]:
         section = self.section
@@ -326,8 +355,6 @@ class Section:
     def row(self, form: str, params: tuple[Param, ...]) -> Row:
         section, pattern = self.section, self.name.split()[0]
         follows = form == "strided" and "pointwise" in section  # from the flat form
-        if form == "strided" and not follows and not pattern.endswith("_strided"):
-            raise TableError("a row with `strided` alone is named ..._strided")
         params = self.params_of(params)
         by_name = {p.name: p for p in params}
         named = section.get("can_implement", "").split() if not follows else []
@@ -371,6 +398,7 @@ class Section:
             workspace=SUMS_WORKSPACE if sums else "" if follows else section.get("workspace", ""),
             deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
             in_place=in_place, accumulates=accumulates, doc=doc,
+            is_bare="tail" in section, indexes=parse_indexes(section.get("indexes", ""), params),
         )  # fmt: skip
 
 

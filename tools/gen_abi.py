@@ -117,21 +117,28 @@ def abi_hash(header: str) -> str:
 
 
 def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
-    """Finds the place of one operand of the problem `op`: strided where the row has its strides, else row-major."""
+    """Finds the place of one operand of the problem `op`: the op does it where the shape says "with" or "at"; else it
+    is strided where the row has its strides, or row-major."""
     names = {q.name: f"op.{q.name}" for q in row.problem}
 
     def value(expression: str) -> str:
-        return re.sub(r"[A-Za-z_]\w*", lambda m: names[m[0]], expression)
+        return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], f"op.{m[0]}()"), expression)
 
     about = f'at++, "{p.name}", {role_of(p)}, bk::size_of<{p.element(slots)}>()'
     if pitch := next((q.name for q in row.problem if q.role == "pitch" and q.of == p.name), ""):
         return f'BK_TRY(bk::locate_matrices({about}, "{pitch}", op.stored_{p.name}()));'
+    if re.search(" (with|at) ", p.shape):
+        return f"BK_TRY(op.locate_{p.name}({about}));"
     strides = f"stride_{p.name}"
     if strides in names:
         # "shape", "shape * repeats", or a shape and what the op itself makes of it
         shape, _, repeats = p.shape.split(",")[0].partition(" * ")
         factor = value(repeats) if repeats else "nullptr"
         return f'BK_TRY(bk::locate_strided({about}, "{strides}", op.rank, {value(shape)}, {value(strides)}, {factor}));'
+    if " by " in p.shape:
+        rows, stride, columns = re.split(" by |, ", p.shape)
+        given = f'{{"{rows}", {value(rows)}}}, {{"{stride}", {value(stride)}}}, {{"{columns}", {value(columns)}}}'
+        return f"BK_TRY(bk::locate_rows({about}, {given}));"
     extents = ", ".join(f'{{"{e}", {value(e)}}}' for e in p.shape.split(", "))
     return f"BK_TRY(bk::locate_dense({about}, {{{extents}}}));"
 
@@ -201,7 +208,7 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
         f'    if (status != bk::Status::kOk || op.work() == bk::Work::kNone) return bk::leave("{op}", status);\n'
         f"    {given}{readers}\n"
         f"    status = bk::require_pointers(operands, operands + {len(pointers)}, op.work(), {in_place});\n"
-        f"    const bk::Launch launch{{workspace, workspace_bytes, stream}};\n"
+        f"    const bk::Launch launch{{{'nullptr, 0' if row.is_bare else 'workspace, workspace_bytes'}, stream}};\n"
         f"{stand_ins}"
         f"    if (status == bk::Status::kOk) status = (op.*{ns}::kRun)({', '.join([*cast, 'launch'])});\n"
         f'    return bk::leave("{op}", status);\n}}'
@@ -358,6 +365,7 @@ def oplist_text(rows: list[Row]) -> str:
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
         sized = () if row.size_params == row.problem else tuple(p.name for p in row.size_params)
         about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)
+        about = (*about, row.is_bare, row.indexes)
         fields = (row.name, row.family, row.functions, row.slots, params, check, sized, row.reads, *about)
         lines += ["    (", *(f"        {field!r}," for field in fields), "    ),"]
     return "\n".join(lines) + "\n)\n"

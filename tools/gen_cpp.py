@@ -98,7 +98,8 @@ def instance(op: str, row: Row, slots: dict[str, str]) -> list[str]:
     else:
         reserve, memory = "", "nullptr, 0"
     params = ", ".join([*(parameter(p, slots) for p in row.params), "const launch& on = {}"])
-    arguments = ", ".join([*(argument(p, slots) for p in row.params), memory, "on.stream.handle()"])
+    tail = ["on.stream.handle()"] if row.is_bare else [memory, "on.stream.handle()"]
+    arguments = ", ".join([*(argument(p, slots) for p in row.params), *tail])
     lines.append(f"inline void {name}({params}) {{ {reserve}detail::check({PREFIX}{op}_run({arguments})); }}")
     return lines
 

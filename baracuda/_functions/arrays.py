@@ -89,6 +89,10 @@ class Kind:
         """The array, or a copy of it, in row-major order."""
         raise UnsupportedError("operands of this function must be contiguous")
 
+    def copy(self, target: Any, source: Any) -> None:
+        """Fill what `contiguous` made anew."""
+        target[...] = source
+
     def zero(self, array: Any) -> None:
         """Set every element to 0, in the order of `stream`."""
         raise NotImplementedError

@@ -5,13 +5,16 @@ Of its kind means: dtypes, shapes, strides and devices of the arrays, and the nu
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from baracuda import _checks
 from baracuda._calls import Call, Form, forms_of, op_names
+from baracuda._checks import watched_call
 from baracuda._functions.arrays import (
     KEYS,
     NUMPY,
@@ -30,7 +33,7 @@ from baracuda._functions.launch import launcher
 from baracuda._functions.layouts import Layout, parameters, solve
 from baracuda._functions.spec import Argument, Spec
 from baracuda._lib import Library, symbol_name
-from baracuda._optable import Op
+from baracuda._optable import Op, Row
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.operands import Operand, check_overlaps, check_view, effective_strides, identical
@@ -45,11 +48,12 @@ class Prepared:
     """A checked call: its C function and arguments but for the addresses, and how results are made."""
 
     __slots__ = (
-        "clears", "copies", "function", "head", "is_plain", "kind", "library", "like", "results", "scalars", "slots",
-        "symbol", "tail", "workspace",
+        "clears", "copies", "function", "head", "is_plain", "kind", "library", "like", "results", "row", "scalars",
+        "slots", "symbol", "tail", "workspace",
     )  # fmt: skip
 
     library: Library
+    row: Row
     kind: Kind  # of the results
     like: int  # the array beside which they are made
     results: list[tuple[tuple[int, ...], Any] | None]  # shape and native dtype; None for one that is not wanted
@@ -69,6 +73,7 @@ class Function:
         self.launchers: dict[Any, Callable[..., Any]] = {}  # by all that calls without `out` depend on
         self._prepared: dict[Any, Prepared] = {}
         self._single = len(spec.outputs) == 1
+        _checks.on_change.append(self.launchers.clear)
 
     def call(self, key: Any, arrays: tuple[Any, ...], numbers: tuple[Any, ...], out: Any, needs: Any = None) -> Any:
         """The results where no launcher is known for `key`, or none can be: None has a number that is new each time.
@@ -86,7 +91,7 @@ class Function:
         if call is None:
             call = self._prepare(given, numbers, out is not None, needs, None)
             _keep(self._prepared, whole, call)
-        if call.is_plain and (out is None or self._single):
+        if call.is_plain and (out is None or self._single) and _checks.active is None:
             launch = launcher(
                 self.spec, call, arrays, out,
                 lambda *given: self._launch(call, given, None if out is None else given[-1]),
@@ -103,23 +108,55 @@ class Function:
             for position, dtype in call.scalars:
                 given[position] = kind.scalar(fitting(names[position], dtype, given[position]), dtype, like)
             for position in call.copies:
-                given[position] = result_kind(given[position]).contiguous(given[position])
+                given[position] = self._copied(given[position])
             made = [] if out is not None else [result and kind.empty(*result, like) for result in call.results]
             if call.clears:
                 for result in made:
-                    (kind_of(result) or kind).zero(result)
+                    zero = functools.partial((kind_of(result) or kind).zero, result)
+                    zero()
+                    if _checks.active is not None:
+                        _checks.active.also(zero)
             everything = [*given, *made, None]
             pointers = [POINTERS[type(each)](each) for each in [everything[slot] for slot in call.slots]]
             scratch = self._scratch(call, like)
             ffi = call.library.ffi
-            stream = ffi.cast("void *", kind.stream(like) if call.library.backend == "cuda" else 0)
-            pointer = POINTERS[type(scratch)](scratch)
-            if status := call.function(*call.head, *pointers, *call.tail, pointer, call.workspace, stream):
+            handle = kind.stream(like) if call.library.backend == "cuda" else 0
+            scratch_pointer = POINTERS[type(scratch)](scratch)
+            arguments = (
+                *call.head, *pointers, *call.tail, scratch_pointer, call.workspace, ffi.cast("void *", handle)
+            )  # fmt: skip
+            if _checks.active is None:
+                status = call.function(*arguments)
+            else:
+                status = self._watched(call, everything, scratch, handle, arguments)
+            if status:
                 call.library.check(call.symbol, status)
         if out is not None:
             return out
         made = [None if result is None else kind.finish(result) for result in made]
         return made[0] if self._single else tuple(made)
+
+    def _watched(
+        self, call: Prepared, everything: Sequence[Any], scratch: Any, stream: int, arguments: Sequence[Any]
+    ) -> int:
+        """The C call under a watcher."""
+        pointers = [param.name for param in call.row.pointers]
+        arrays = [everything[slot] for slot in call.slots]
+        views = {
+            name: None if array is None else (kind_of(array) or call.kind).view(array, name)
+            for name, array in zip(pointers, arrays)
+        }
+        if _checks.active is not None:
+            _checks.active.keep(everything, scratch)
+        return watched_call(call.function, call.row, views, self.spec.names, stream, arguments)
+
+    def _copied(self, array: Any) -> Any:
+        """An array in row-major order, for C."""
+        kind = result_kind(array)
+        copy = kind.contiguous(array)
+        if _checks.active is not None and copy is not array:
+            _checks.active.also(functools.partial(kind.copy, copy, array))
+        return copy
 
     def _scratch(self, call: Prepared, like: Any) -> Any:
         if not call.workspace:
@@ -189,7 +226,10 @@ class _Problem:
 
     def offset(self, strides: tuple[int, ...]) -> int:
         axis = self._layout.offset_axis
-        return 0 if axis is None else int(self.descriptor.output_shape[axis] * strides[axis])
+        if axis is None:
+            return 0
+        halves = getattr(self.descriptor, "output_shape", None)  # of gated operands
+        return strides[axis] if halves is None else int(halves[axis] * strides[axis])
 
 
 class _Preparation:
@@ -411,6 +451,7 @@ class _Preparation:
         call.copies = [positions[name] for name in self.copies]
         call.clears = bool(op.row.accumulates) and not self.has_out
         call.slots = [names.index(params[k].name) if params[k].name in names else len(names) for k in places]
+        call.row = op.row
         call.function, call.symbol = self.library.function(op.name), symbol_name(op.name)
         call.head, call.tail = arguments[: places[0]], arguments[places[-1] + 1 :]
         call.workspace = 0

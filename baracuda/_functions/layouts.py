@@ -32,7 +32,7 @@ class Layout:
     values: dict[str, Any]
     extents: dict[str, Shape]
     shapes: dict[str, Shape]
-    offset_axis: int | None = None  # of gated operands
+    offset_axis: int | None = None  # of gated operands, scans and softmax
     channel_axis: int | None = None  # of weights
 
 
@@ -46,19 +46,30 @@ def solve(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -
 
 
 def _pointwise(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    try:
-        shape = np.broadcast_shapes(*shapes.values())
-    except ValueError:
-        named = ", ".join(f"{name} {extents}" for name, extents in shapes.items())
-        raise InvalidProblemError(f"shapes do not broadcast: {named}") from None
+    shape = broadcast(shapes)
     pointers = [param.name for param in spec.row.params if param.is_pointer]
     own = {out.pointer: spec.names.get(out.pointer[1:], out.pointer[1:]) for out in spec.outputs}
     results = {
         pointer: shapes.get(name, shape) if len(own) > 1 or name in shapes else shape for pointer, name in own.items()
     }
-    if spec.name.endswith("_backward") and len(own) == 1 and not spec.is_partial and spec.row.saves:
+    if spec.name.endswith("_backward") and len(own) == 1 and not spec.is_partial and len(spec.arrays) < 3:
         results = dict.fromkeys(own, shape)
     return Layout(_whole(shape), dict.fromkeys(pointers, shape), results)
+
+
+def broadcast(shapes: Mapping[str, Shape]) -> Shape:
+    """The shape to which arrays broadcast. Extents are compared alone, as they may be symbols of torch.compile."""
+    found: list[int] = []
+    for shape in shapes.values():
+        found[:0] = [1] * (len(shape) - len(found))
+        for axis, extent in enumerate(shape, len(found) - len(shape)):
+            if extent == 1 or extent == found[axis]:
+                continue
+            if found[axis] != 1:
+                named = ", ".join(f"{name} {extents}" for name, extents in shapes.items())
+                raise InvalidProblemError(f"shapes do not broadcast: {named}")
+            found[axis] = extent
+    return tuple(found)
 
 
 def _whole(shape: Shape) -> dict[str, Any]:
@@ -69,7 +80,9 @@ def _named(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     row, values = spec.row, {}
     for number in spec.numbers:
         if any(param.name == number.number and param.role == "extent" for param in row.params):
-            values[number.number] = as_integer(number.name, numbers[number.name], 0, INT32_MAX)
+            value = numbers[number.name]
+            is_symbol = type(value).__name__ == "SymInt"  # of torch.compile
+            values[number.number] = value if is_symbol else as_integer(number.name, value, 0, INT32_MAX)
     words = {param.name: param.shape.split(", ") for param in row.params if param.is_pointer}
     for argument in spec.arrays:
         expected, have = words[argument.pointer], shapes[argument.name]
@@ -83,7 +96,8 @@ def _named(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
         values |= {word: extent for word, extent in zip(expected, have) if not word.isdigit()}
     extents = {name: tuple([int(w) if w.isdigit() else values[w] for w in each]) for name, each in words.items()}
     for name, value in values.items():
-        as_integer(name, value, 0, INT32_MAX)
+        if value > INT32_MAX:
+            raise InvalidProblemError(f"{name} is {value}, must be <= {INT32_MAX}")
     return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
 
 
@@ -98,6 +112,24 @@ def _gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
         param.name: whole if param.name in ("x", "dx") else half for param in spec.row.params if param.is_pointer
     }
     return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs}, offset_axis=axis)
+
+
+def _along(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    (first, shape), *_ = shapes.items()
+    axis = axis_of("axis", numbers["axis"], shape)
+    for name, have in shapes.items():
+        if have != shape:
+            raise InvalidProblemError(f"{name} has shape {have}, expected that of {first}, {shape}")
+    word = next(number.number for number in spec.numbers if number.name == "axis").removesuffix("_axis")
+    values = _whole(shape) | {f"{word}_axis": axis, f"{word}_extent": shape[axis]}
+    for flag in numbers.keys() & {"reverse", "hard"}:
+        if not isinstance(numbers[flag], (bool, np.bool_)):
+            raise InvalidProblemError(f"{flag} is {numbers[flag]!r}, must be a bool")
+        values[flag] = int(numbers[flag])
+    pointers = [param.name for param in spec.row.params if param.is_pointer]
+    return Layout(
+        values, dict.fromkeys(pointers, shape), {out.pointer: shape for out in spec.outputs}, offset_axis=axis
+    )
 
 
 def _prelu(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
@@ -136,6 +168,7 @@ def _repeat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
 
 _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Layout]] = {
     "pointwise": _pointwise, "named": _named, "gated": _gated, "prelu": _prelu, "repeat": _repeat,
+    "along": _along,
 }  # fmt: skip
 
 

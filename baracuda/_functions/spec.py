@@ -16,7 +16,8 @@ from typing import Any
 from baracuda._optable import Param, Row, rows
 
 REQUIRED = object()  # the default of an argument that has none
-_PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated)_")
+PLANS_ALONE = ("gemm", "loss", "norm", "reduce")  # families without functions of arrays
+_PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
 
@@ -46,10 +47,19 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "alibi": ("alibi", {"da": "dscores", "dslope": "dslopes"}),
     "segment_sum": ("segment_sum", {"input": "x", "d_output": "dy", "d_input": "dx"}),
     "unsorted_segment_sum": ("unsorted_segment_sum", {"input": "x", "d_output": "dy", "d_input": "dx"}),
+    **{
+        f"{form}{name}{indices}": (
+            f"{form}{name.replace('log_cumsum_exp', 'logcumsumexp')}{indices}",
+            {"scan_axis": "axis"},
+        )
+        for name in ("cumsum", "cumprod", "cummax", "cummin", "log_cumsum_exp")
+        for form, indices in (("", ""), ("exclusive_", ""), ("", "_indices"))
+    },
+    **{name: (name, {"softmax_axis": "axis"}) for name in ("softmax", "log_softmax", "gumbel_softmax", "sparsemax")},
     **{name: (name, {"split_dim": "axis"}) for name in ("glu", "reglu", "swiglu", "geglu")},
 }
 ORDER = {"embedding_bag": ("indices", "weight", "offsets")}
-DEFAULTS: dict[str, Any] = {"axis": -1, "mode": "mean", "padding_idx": None}
+DEFAULTS: dict[str, Any] = {"axis": -1, "mode": "mean", "padding_idx": None, "reverse": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +105,7 @@ def specs() -> dict[str, Spec]:
     """All functions by name."""
     found: dict[str, list[tuple[str, Row, str]]] = {}
     for row in rows():
-        if row.pattern.endswith("_strided"):
+        if row.pattern.endswith("_strided") or row.family in PLANS_ALONE:
             continue
         for function in row.functions or ("",):
             pattern = row.pattern.replace("{F}", function)
@@ -111,7 +121,7 @@ def _stem(pattern: str) -> str:
 
 def _spec(stem: str, found: Mapping[str, list[tuple[str, Row, str]]]) -> Spec:
     variants = [v for v in found[stem] if "_param" in v[0]] or found[stem]  # in which parameters are f64
-    variants = [v for v in variants if "_inplace" not in v[0]]
+    variants = [v for v in variants if "_inplace" not in v[0]] or variants
     row, function = variants[0][1:]
     forward = stem.removesuffix("_backward")
     name, renamed = RENAMED.get(forward, (forward, {}))
@@ -137,6 +147,8 @@ def _layout(row: Row) -> str:
     names = {param.name for param in row.params}
     if "split_dim" in names:
         return "gated"
+    if names & {"scan_axis", "softmax_axis"}:
+        return "along"
     if "scalar_weight" in names:
         return "prelu"
     if "input_shape" in names:

@@ -33,3 +33,10 @@
 #define BK_FUSED __attribute__((optimize("fp-contract=fast")))
 #define BK_FUSE_PRODUCTS
 #endif
+
+// Beside those: short loops that copy stay loops, which GCC would make slow string instructions.
+#if defined(__clang__)
+#define BK_KEEPS_COPIES
+#else
+#define BK_KEEPS_COPIES __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#endif

@@ -8,6 +8,7 @@
 #define BK_CUDA 1
 #define BK_HD __host__ __device__ __forceinline__
 #define BK_DEVICE __device__ __forceinline__
+#define BK_DEVICE_COLD __device__ __noinline__ inline
 // Shared memory of as many bytes as the launch says.
 #define BK_LAUNCH_SHARED(type, name) extern __shared__ type name[]
 #else

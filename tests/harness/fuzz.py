@@ -21,6 +21,7 @@ import itertools
 import math
 import mmap
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -90,11 +91,28 @@ def draw_host(rng, row) -> tuple[dict, dict]:
             factors = host["repeats"] = [int(rng.choice([0, 1, 1, 2, 3])) for _ in shape]
     if "output_shape" in host and "input_shape" in host:  # any output extents go with input extents from 1 on
         host["input_shape"] = [max(1, e + int(rng.integers(-2, 3))) for e in shape]
-    for p in row.pointers:
+    # Along axes where outputs stand still.
+    sums = bool(row.workspace) and not factors and not {"scan_axis", "softmax_axis"} & set(names)
+    for p in (p for p in row.pointers if f"stride_{p.name}" in names):
         own = host[p.shape.split(",")[0].split(" ")[0]]
         wide = [e * f for e, f in zip(own, factors)] if factors and "repeats" in p.shape else own
-        host[f"stride_{p.name}"] = small_strides(rng, wide, not p.is_output or bool(row.workspace and not factors))
+        host[f"stride_{p.name}"] = small_strides(rng, wide, not p.is_output or sums)
     scalars = {counted: math.prod(shape), "rank": len(shape)}
+    if "scan_axis" in names:
+        axis = scalars["scan_axis"] = int(rng.integers(0, max(len(shape), 1)))
+        scalars["scan_extent"] = shape[axis] if shape else 1
+        if "scan_stride_x" in names:
+            scalars["scan_stride_x"] = host["stride_x"][axis] if shape else 1
+        scalars["reverse"] = int(rng.integers(0, 2))
+    if "softmax_axis" in names:
+        axis = scalars["softmax_axis"] = int(rng.integers(0, max(len(shape), 1)))
+        scalars["softmax_extent"] = shape[axis] if shape else 1
+        for name in (name for name in names if name.startswith("softmax_stride_")):
+            scalars[name] = host[name.removeprefix("softmax_")][axis] if shape else 1
+        if "inv_tau" in names:
+            scalars["inv_tau"] = float(rng.choice([0.5, 1.0, 3.0]))
+        if "hard" in names:
+            scalars["hard"] = int(rng.integers(0, 2))
     if "split_dim" in names:
         scalars["split_dim"] = int(rng.integers(0, max(len(shape), 1)))
         for name in ("x", "dx"):
@@ -120,6 +138,13 @@ def draw_flat(rng, row) -> dict:
         scalars["channel_stride"], scalars["channel_extent"] = (int(rng.integers(1, 6)) for _ in range(2))
         scalars["scalar_weight"] = int(rng.integers(0, 2))
         scalars["numel"] = int(rng.integers(0, 5)) * scalars["channel_stride"] * scalars["channel_extent"]
+    if "reduction_mode" in scalars:
+        scalars["reduction_mode"] = int(rng.integers(0, 3))
+    for name in (name for name in scalars if name.startswith("row_stride")):
+        columns = next(scalars[extent] for extent in ("class_extent", "d_extent", "v") if extent in scalars)
+        scalars[name] = columns + int(rng.choice([0, 0, 1, 3]))
+        if "dinput_numel" in scalars:
+            scalars["dinput_numel"] = scalars["n_rows"] * scalars[name]
     if "mode" in scalars:
         scalars["mode"] = int(rng.choice([0, 1, 1, 2]))
     draw_pitches(rng, row, scalars)
@@ -208,6 +233,17 @@ def change_pointer(rng, call: Call, places) -> None:
 # --- where operands lie ----------------------------------------------------------------------------------------------
 
 
+def computed_extents(names) -> dict[str, int]:
+    """Of losses, those that the op makes of its arguments."""
+    if "reduction_mode" not in names:
+        return {}
+    terms = next(names[name] for name in ("numel", "n_rows", "batch_size") if name in names)
+    return {
+        "results": terms if names["reduction_mode"] == 0 else 1,
+        "states": 2 * names.get("max_target_len", 0) + 1,
+    }
+
+
 def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
     """Extents and strides of an operand, by the op table; None where the arguments do not say."""
     names = {**call.scalars, **call.host}
@@ -231,6 +267,10 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
             if strides[-2] < extents[-1] or high - low > MOST_BYTES:
                 extents[-2] = 0
         return extents, strides
+    if " by " in p.shape:
+        count, stride, columns = (names[word] for word in re.split(" by |, ", p.shape))
+        return ([count, columns], [stride, 1]) if min(count, stride, columns) >= 0 else None
+    names |= computed_extents(names)
     extents = []
     for e in p.shape.split(", "):
         if "?" in e:
@@ -281,7 +321,7 @@ class Fuzzer:
             at_end = rng.random() < 0.7
             call.pointers[p.name] = slot.address + (slot.size - max(high, 0) if at_end else -low)
             slot.bytes[:] = rng.integers(0, 256, slot.size, np.uint8)
-            if dtype in ("i32", "i64") and row.family in ("segment", "embedding"):
+            if dtype in ("i32", "i64") and row.family in ("segment", "embedding", "loss"):
                 indices = rng.integers(-2, 12, slot.size // size)
                 slot.bytes[:] = indices.astype(np.int32 if dtype == "i32" else np.int64).view(np.uint8)
             places[p.name] = slot, (low, high)
@@ -335,7 +375,7 @@ class Fuzzer:
         self.ran += 1
         before = [slot.bytes.copy() for slot in self.slots]
         arguments = [ffi.cast("void*", call.pointers[p.name]) if p.is_pointer else values[p.name] for p in row.params]
-        tail = ffi.cast("void*", call.workspace[0]), call.workspace[1], ffi.NULL
+        tail = (ffi.NULL,) if row.is_bare else (ffi.cast("void*", call.workspace[0]), call.workspace[1], ffi.NULL)
         status = self.library.function(call.op)(*arguments, *tail)
         assert status in (0, 1, 2, 3, 4), f"status {status}: {last_error(self.library)}"
         assert status != 0 or can == 0, f"status 0, though can_implement said {can}"

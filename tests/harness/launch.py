@@ -124,6 +124,8 @@ class Launch:
                 arguments.append(ffi.NULL if buffer is None else ffi.cast("void*", buffer.pointer))
             else:
                 arguments.append(self._scalars[p.name])
+        if self.row.is_bare:
+            return arguments
         if self.workspace is None:
             return [*arguments, ffi.NULL, 0]
         return [*arguments, ffi.cast("void*", self.workspace.pointer), self.workspace.shape[0]]

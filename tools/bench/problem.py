@@ -74,6 +74,7 @@ class Problem:
         arguments = [self.values[p.name] for p in self.row.params]
         ffi = library.ffi
         scratch = (self.workspace.pointer, self.workspace.nbytes) if self.workspace else (ffi.NULL, 0)
+        scratch = () if self.row.is_bare else scratch
         call = functools.partial(library.function(self.op), *arguments, *scratch, ffi.cast("void *", stream))
         zeroed = [bytes_view(self.buffers[name]) for name in self.bench.zeroed]
 

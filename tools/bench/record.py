@@ -112,8 +112,8 @@ class Bench:
 
     def dtype_of(self, parameter: str, dtype: str) -> str:
         """Of an operand."""
-        (found,) = (p.dtype for p in row_named(self.row).params if p.name == parameter)
-        return {"T": dtype, "U": self.other, "I": self.index}.get(found, found)
+        (found,) = (p for p in row_named(self.row).params if p.name == parameter)
+        return found.dtype_of({"T": dtype, "U": self.other, "I": self.index})
 
 
 @functools.cache

@@ -21,9 +21,15 @@ TITLES = {
     "": "Other elementwise ops",
     "attention": "Attention",
     "embedding": "Embedding",
+    "gemm": "Matrix products",
     "image": "Image",
+    "loss": "Losses",
+    "norm": "Normalization",
+    "reduce": "Reductions",
+    "scan": "Scans",
     "segment": "Segments",
     "shape_layout": "Shape and layout",
+    "softmax": "Softmax",
 }
 
 

@@ -63,6 +63,24 @@ BK_COLD inline Status locate_dense(Operand* operand, const char* name, Role role
     return Status::kOk;
 }
 
+// Rows of elements, each `stride` elements behind the one before it; the strides of an output's rows are at least their length.
+BK_COLD inline Status locate_rows(Operand* operand, const char* name, Role role, int64_t size, NamedExtent rows,
+                                  NamedExtent stride, NamedExtent columns) {
+    *operand = {name, role, size};
+    if (rows.value == 0 || columns.value == 0) return Status::kOk;
+    if (operand->is_output() && rows.value > 1 && stride.value < columns.value)
+        return fail(Status::kInvalidProblem, "%s is %lld, must be >= %s, %lld: rows of %s would overlap", stride.name,
+                    static_cast<long long>(stride.value), columns.name, static_cast<long long>(columns.value), name);
+    int64_t span = 0;
+    if (__builtin_mul_overflow(rows.value - 1, stride.value, &span) || __builtin_add_overflow(span, columns.value, &span) ||
+        span > kMostBytes / size)
+        return fail(Status::kInvalidProblem, "%s is %lld and %s is %lld: %s would span more than 2^47 bytes", rows.name,
+                    static_cast<long long>(rows.value), stride.name, static_cast<long long>(stride.value), name);
+    operand->high = span * size;
+    operand->has_gaps = rows.value > 1 && stride.value > columns.value;
+    return Status::kOk;
+}
+
 // Its extents are those of `shape`, each times `repeats` where that is not null.
 BK_COLD inline Status locate_strided(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
                                      int32_t rank, const int32_t* shape, const int64_t* strides, const int32_t* repeats) {

@@ -35,6 +35,14 @@ inline __attribute__((always_inline)) float exp(float x) {
     return scaled(1.0f + e.t, e.whole);
 }
 
+// e^x for x <= 0, 0 where that is no normal number.
+inline __attribute__((always_inline)) float exp_of_negative(float x) {
+    constexpr float kLeast = -87.3365f;  // ln 2^-126
+    const Exponential e = Exponential::of(x < kLeast ? kLeast : x);
+    const float y = (1.0f + e.t) * power_of_two(e.whole);
+    return x < kLeast ? 0.0f : y;
+}
+
 // ln 2 and the rest of what multiplies them, in two parts.
 struct Logarithm {
     float k, f, rest;  // x = 2^k (1 + f); ln(1 + f) = f + rest

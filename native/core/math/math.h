@@ -282,6 +282,24 @@ BK_HD compute_t<T> exp(compute_t<T> x) {
     }
 }
 
+// exp, which for the 16-bit types may be 0 where it is no normal number of f32: fewer instructions of the GPU.
+template <class T>
+BK_HD compute_t<T> exp_flushed(compute_t<T> x) {
+    if constexpr (kIsHalf<T>)
+        return exp2<f16>(x * 1.44269504f);
+    else
+        return exp<T>(x);
+}
+
+// exp_flushed for x <= 0, on the CPU flushed for f32, too.
+template <class T>
+BK_HD compute_t<T> exp_of_negative(compute_t<T> x) {
+#if !BK_CUDA
+    if constexpr (std::is_same_v<T, float>) return cpu::exp_of_negative(x);
+#endif
+    return exp_flushed<T>(x);
+}
+
 template <class T>
 BK_HD compute_t<T> log(compute_t<T> x) {
 #if BK_CUDA

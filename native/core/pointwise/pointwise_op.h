@@ -86,6 +86,18 @@ BK_COLD inline Status admit(const PointwiseOp& op, const PointwiseArguments& giv
     return Status::kOk;
 }
 
+// Whether a problem without sums is right and has an output to write; `status` is the call's where it has none.
+BK_COLD inline bool has_work(const PointwiseOp& op, const PointwiseArguments& given, Status* status) {
+    Operand operands[kMostStrided];
+    *status = locate(op, given, operands);
+    if (*status != Status::kOk || given.numel == 0) return false;
+    *status = admit(op, given, operands, Work::kAll);
+    if (*status != Status::kOk) return false;
+    for (int k = op.inputs; k < op.inputs + op.outputs; ++k)
+        if (given.pointers[k] != nullptr) return true;
+    return false;
+}
+
 // Operand number `index`, as a functor's argument or result; T is const where it is an argument.
 template <class T, int index>
 struct Place {
@@ -136,11 +148,6 @@ struct ComputeOf {
 template <class... Out>
 using compute_of = typename ComputeOf<Out...>::type;
 
-template <class... Out>
-bool any_wanted(const PointwiseArguments& given) {
-    return ((Out::pointer(given) != nullptr) || ...);
-}
-
 template <class... P>
 Layout<sizeof...(P)> layout_of(const PointwiseArguments& given) {
     return make_layout<sizeof...(P)>(given.rank, given.shape, {given.strides[P::at]...});
@@ -149,11 +156,8 @@ Layout<sizeof...(P)> layout_of(const PointwiseArguments& given) {
 template <class Fn, class... Out, class... In, class... P>
 int32_t run_flat(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, Places<Out...>, Places<In...>,
                  P... parameters) {
-    Operand operands[sizeof...(Out) + sizeof...(In)];
-    Status status = locate(op, given, operands);
-    if (status != Status::kOk || all_or_none(given.numel) == Work::kNone) return leave(op.name, status);
-    status = admit(op, given, operands, Work::kAll);
-    if (status == Status::kOk && any_wanted<Out...>(given))
+    Status status;
+    if (has_work(op, given, &status))
         status = pointwise(launch, given.numel, functor_of<Fn, compute_of<Out...>>(parameters...),
                            outputs(elements<Fn>(Out::pointer(given))...), inputs(elements<Fn>(In::pointer(given))...));
     return leave(op.name, status);
@@ -162,11 +166,8 @@ int32_t run_flat(const PointwiseOp& op, const PointwiseArguments& given, const L
 template <class Fn, class... Out, class... In, class... P>
 int32_t run_strided(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, Places<Out...>, Places<In...>,
                     P... parameters) {
-    Operand operands[sizeof...(Out) + sizeof...(In)];
-    Status status = locate(op, given, operands);
-    if (status != Status::kOk || all_or_none(given.numel) == Work::kNone) return leave(op.name, status);
-    status = admit(op, given, operands, Work::kAll);
-    if (status == Status::kOk && any_wanted<Out...>(given))
+    Status status;
+    if (has_work(op, given, &status))
         status = pointwise_strided(launch, layout_of<Out..., In...>(given), functor_of<Fn, compute_of<Out...>>(parameters...),
                                    outputs(elements<Fn>(Out::pointer(given))...), inputs(elements<Fn>(In::pointer(given))...));
     return leave(op.name, status);

@@ -6,45 +6,13 @@
 #include <utility>
 
 #include "core/abi/launch.h"
-#include "core/pointwise/layout.h"
+#include "core/pointwise/long_walk.h"
 #include "core/reduce/pointwise_sum.h"
 #include "core/types/vec.h"
 
 namespace bk {
 
 constexpr int kPointwiseSumThreads = 256;
-
-// A walk whose divisions take 32 bits, whose offsets 64.
-template <int Operands, int MaxRank = 8>
-struct LongWalk {
-    int rank = 0;
-    FastDiv<uint32_t> extent[MaxRank];
-    int64_t stride[MaxRank][Operands] = {};
-
-    LongWalk() = default;
-    explicit LongWalk(const Layout<Operands, MaxRank>& layout) : rank(layout.rank) {
-        for (int d = 0; d < rank; ++d) {
-            extent[rank - 1 - d] = FastDiv<uint32_t>(layout.extent[d]);
-            for (int k = 0; k < Operands; ++k) stride[rank - 1 - d][k] = layout.stride[k][d];
-        }
-    }
-
-    BK_HD void operator()(uint32_t i, int64_t (&offset)[Operands]) const {
-#if BK_ON_GPU
-#pragma unroll
-#endif
-        for (int d = 0; d < MaxRank; ++d) {
-            if (d >= rank) break;
-            uint32_t coordinate = i;
-            if (d + 1 < rank) {
-                const DivMod<uint32_t> split = extent[d](i);
-                coordinate = split.remainder;
-                i = split.quotient;
-            }
-            for (int k = 0; k < Operands; ++k) offset[k] += coordinate * stride[d][k];
-        }
-    }
-};
 
 // A block is `across` results (or vectors of them) by `deep` threads that share each, all powers of two.
 template <int Operands>

@@ -11,10 +11,12 @@
 #define BK_ON_GPU 0
 #define BK_HD inline __attribute__((always_inline))
 #define BK_DEVICE inline
+#define BK_DEVICE_COLD inline
 #define BK_COLD __attribute__((noinline))
 #define BK_RESTRICT __restrict__
 
 #define __global__ inline
+#define __device__
 #define __shared__ static
 #define __launch_bounds__(...)
 #define __grid_constant__
@@ -35,10 +37,61 @@ struct dim3 {
 };
 
 inline thread_local uint3 threadIdx, blockIdx;
-inline dim3 gridDim;
+inline dim3 gridDim, blockDim;
 inline pthread_barrier_t block_barrier;
 
 inline void __syncthreads() { pthread_barrier_wait(&block_barrier); }
+
+// Lanes of a warp meet twice: after each has said what it has, and after each has heard another.
+inline pthread_barrier_t warp_barrier[32];
+inline uint32_t lane_word[32][32];
+
+inline uint32_t exchange(uint32_t word, int from) {
+    const unsigned int warp = threadIdx.x / 32;
+    lane_word[warp][threadIdx.x % 32] = word;
+    pthread_barrier_wait(&warp_barrier[warp]);
+    const uint32_t heard = lane_word[warp][from];
+    pthread_barrier_wait(&warp_barrier[warp]);
+    return heard;
+}
+
+inline uint32_t __shfl_up_sync(unsigned, uint32_t word, int distance, int width) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    return exchange(word, lane % width >= distance ? lane - distance : lane);
+}
+
+inline uint32_t __shfl_sync(unsigned, uint32_t word, int from, int width) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    return exchange(word, lane / width * width + from % width);
+}
+
+inline uint32_t __shfl_xor_sync(unsigned, uint32_t word, int distance) {
+    return exchange(word, static_cast<int>(threadIdx.x % 32) ^ distance);
+}
+
+inline int __any_sync(unsigned, int mine) {
+    uint32_t any = mine != 0;
+    for (int distance = 1; distance < 32; distance *= 2) any |= __shfl_xor_sync(~0u, any, distance);
+    return static_cast<int>(any);
+}
+
+inline int __syncthreads_or(int mine) {
+    static int any[2];
+    static thread_local unsigned turn = 0;
+    int& place = any[turn++ & 1];
+    if (threadIdx.x == 0) place = 0;
+    __syncthreads();
+    if (mine) __atomic_store_n(&place, 1, __ATOMIC_SEQ_CST);
+    __syncthreads();
+    const int result = __atomic_load_n(&place, __ATOMIC_SEQ_CST);
+    __syncthreads();
+    return result;
+}
+
+// Blocks run one after another, so what one leaves the next finds.
+inline void __syncwarp() { pthread_barrier_wait(&warp_barrier[threadIdx.x / 32]); }
+inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline uint32_t atomicAdd(uint32_t* p, uint32_t value) { return __atomic_fetch_add(p, value, __ATOMIC_RELAXED); }
 
 template <class T>
 T __ldcs(const T* p) {
@@ -50,6 +103,7 @@ void __stcs(T* p, T value) {
 }
 
 inline int min(int a, int b) { return b < a ? b : a; }
+inline int64_t min(int64_t a, int64_t b) { return b < a ? b : a; }
 inline int max(int a, int b) { return a < b ? b : a; }
 
 float erfinvf(float);

@@ -1,22 +1,27 @@
-"""The benchmark problems of all families. An op whose workspace only makes it faster is measured without one, too."""
+"""The benchmark problems of all families, each a module here with `benches` of a backend and UNMEASURED, the rows that
+no problem is for. An op whose workspace only makes it faster is measured without one, too.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import pkgutil
 from collections.abc import Iterator
 
-from tools.bench.problems import attention, elementwise, embedding, gemm, image, segment, shape_layout
+from tools.bench.problems import elementwise
 from tools.bench.record import Bench, row_named
 
+MODULES = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+FAMILIES = [module for module in MODULES if module is not elementwise and hasattr(module, "benches")]
 # Rows that no problem is for, with the reason. None may be without one.
-UNMEASURED: dict[str, str] = {**gemm.UNMEASURED}
+UNMEASURED: dict[str, str] = {k: v for module in MODULES for k, v in getattr(module, "UNMEASURED", {}).items()}
 
 
 def benches(backend: str, only: str = "", numel: int = 1 << 16, pointwise: bool = False) -> Iterator[Bench]:
     """Those of a backend whose name contains `only`; `pointwise` leaves the elementwise ones, of `numel` elements."""
     if not pointwise:
-        others = (elementwise.lerp, attention.benches, embedding.benches, gemm.benches, image.benches, segment.benches)
-        for family in (*others, shape_layout.benches):
+        for family in (elementwise.lerp, *(module.benches for module in FAMILIES)):
             for bench in family(backend):
                 for each in (bench, *_variants(bench)):
                     if only in each.name:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -20,7 +21,9 @@ struct Grid {
 template <class... P, class... A>
 Status launch_kernel(const Launch&, const Grid& grid, void (*kernel)(P...), A&&... arguments) {
     gridDim = grid.blocks;
+    blockDim = grid.threads;
     pthread_barrier_init(&block_barrier, nullptr, grid.threads.x);
+    for (unsigned int w = 0; w < grid.threads.x / 32; ++w) pthread_barrier_init(&warp_barrier[w], nullptr, 32);
     std::vector<std::thread> threads;
     for (unsigned int t = 0; t < grid.threads.x; ++t)
         threads.emplace_back([&, t] {
@@ -33,7 +36,16 @@ Status launch_kernel(const Launch&, const Grid& grid, void (*kernel)(P...), A&&.
                 }
         });
     for (std::thread& thread : threads) thread.join();
+    for (unsigned int w = 0; w < grid.threads.x / 32; ++w) pthread_barrier_destroy(&warp_barrier[w]);
     pthread_barrier_destroy(&block_barrier);
+    return Status::kOk;
+}
+
+// Blocks take turns, so that there are no clusters of them.
+inline int device_arch() { return 80; }
+
+inline Status fill_bytes(const Launch&, void* destination, int value, size_t bytes) {
+    memset(destination, value, bytes);
     return Status::kOk;
 }
 

@@ -1,0 +1,1 @@
+"""Losses, one module for each form: elementwise, rows, ctc."""

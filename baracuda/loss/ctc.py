@@ -1,0 +1,84 @@
+"""Connectionist temporal classification.
+
+The forward's alpha, and its workspace, the losses of the samples, are what the gradient reads. It is the gradient of
+the logits of which log_probs is the log-softmax. mean_denom is the sum of the target lengths for MEAN, else 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import as_integer
+from baracuda.descriptor import Descriptor
+from baracuda.kinds import LossKind, LossReduction, OpCategory
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class CtcLossDescriptor(Descriptor):
+    max_time: int = descriptor.extent()
+    batch_size: int = descriptor.extent()
+    num_classes: int = descriptor.extent()
+    max_target_len: int = descriptor.extent()
+    blank: int = descriptor.extent()
+    reduction: LossReduction = descriptor.choice(LossReduction)
+    zero_infinity: int = descriptor.extent()
+
+    @property
+    def results(self) -> int:
+        return self.batch_size if self.reduction is LossReduction.NONE else 1
+
+    @property
+    def states(self) -> int:
+        return 2 * self.max_target_len + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class CtcLossBackwardDescriptor(CtcLossDescriptor):
+    mean_denom: int = descriptor.checked(lambda name, value: as_integer(name, value, 1), default=1)
+
+    @property
+    def inv_denom(self) -> float:
+        return 1 / self.mean_denom
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class CtcLossArgs(Args):
+    log_probs: Viewable
+    targets: Viewable
+    input_lengths: Viewable
+    target_lengths: Viewable
+    alpha: Viewable
+    loss: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class CtcLossBackwardArgs(Args):
+    log_probs: Viewable
+    targets: Viewable
+    input_lengths: Viewable
+    target_lengths: Viewable
+    alpha: Viewable
+    per_sample_loss: Viewable
+    dloss: Viewable
+    dlog_probs: Viewable
+
+
+class CtcLossPlan(Plan):
+    __slots__ = ()
+    op = "loss_ctc_{T}"
+    category = OpCategory.LOSS
+    kind = LossKind.CTC
+    descriptor_type: ClassVar[type[Descriptor]] = CtcLossDescriptor
+    args_type: ClassVar[type[Args]] = CtcLossArgs
+    names: ClassVar = {"reduction_mode": "reduction", "alpha_ws": "alpha", "out": "loss"}
+
+
+class CtcLossBackwardPlan(CtcLossPlan):
+    __slots__ = ()
+    op = "loss_ctc_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = CtcLossBackwardDescriptor
+    args_type: ClassVar[type[Args]] = CtcLossBackwardArgs

@@ -1,0 +1,507 @@
+"""Losses with a term for each element.
+
+reduction NONE keeps the terms, in the shape of the inputs; MEAN and SUM make one number of them, of shape (1,). The
+header has each formula. A gradient takes dy, of the shape of the forward's output.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from baracuda import descriptor
+from baracuda.descriptor import Descriptor
+from baracuda.errors import InvalidProblemError
+from baracuda.kinds import LossKind, LossReduction, OpCategory
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class LossDescriptor(Descriptor):
+    """Base: the shape of the inputs, and what becomes of their terms."""
+
+    input_shape: tuple[int, ...] = descriptor.shape()
+    reduction: LossReduction = descriptor.choice(LossReduction)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.input_shape
+
+    @property
+    def numel(self) -> int:
+        return descriptor.product("input_shape", self.input_shape)
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        return self.input_shape if self.reduction is LossReduction.NONE else (1,)
+
+    @property
+    def scale_scalar(self) -> float:
+        return 1 / max(self.numel, 1) if self.reduction is LossReduction.MEAN else 1.0
+
+
+def _flag(name: str, value: object) -> int:
+    if not isinstance(value, (bool, np.bool_)) and value not in (0, 1):
+        raise InvalidProblemError(f"{name} is {value!r}, must be a bool")
+    return int(bool(value))
+
+
+class LossPlan(Plan):
+    """Base of the plans of this module."""
+
+    __slots__ = ()
+    category = OpCategory.LOSS
+    shapes: ClassVar = {"out": "result_shape", "dy": "result_shape"}
+    names: ClassVar = {"reduction_mode": "reduction"}
+
+
+@dataclasses.dataclass(frozen=True)
+class MseDescriptor(LossDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MseArgs(Args):
+    pred: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class MsePlan(LossPlan):
+    __slots__ = ()
+    op = "loss_mse_{T}"
+    kind = LossKind.MSE
+    descriptor_type: ClassVar[type[Descriptor]] = MseDescriptor
+    args_type: ClassVar[type[Args]] = MseArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class MseBackwardDescriptor(MseDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MseBackwardArgs(Args):
+    pred: Viewable
+    target: Viewable
+    dy: Viewable
+    dpred: Viewable
+
+
+class MseBackwardPlan(MsePlan):
+    __slots__ = ()
+    op = "loss_mse_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = MseBackwardDescriptor
+    args_type: ClassVar[type[Args]] = MseBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class L1Descriptor(LossDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class L1Args(Args):
+    pred: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class L1Plan(LossPlan):
+    __slots__ = ()
+    op = "loss_l1_{T}"
+    kind = LossKind.L1
+    descriptor_type: ClassVar[type[Descriptor]] = L1Descriptor
+    args_type: ClassVar[type[Args]] = L1Args
+
+
+@dataclasses.dataclass(frozen=True)
+class L1BackwardDescriptor(L1Descriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class L1BackwardArgs(Args):
+    pred: Viewable
+    target: Viewable
+    dy: Viewable
+    dpred: Viewable
+
+
+class L1BackwardPlan(L1Plan):
+    __slots__ = ()
+    op = "loss_l1_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = L1BackwardDescriptor
+    args_type: ClassVar[type[Args]] = L1BackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class SmoothL1Descriptor(LossDescriptor):
+    beta: float = descriptor.real()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SmoothL1Args(Args):
+    pred: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class SmoothL1Plan(LossPlan):
+    __slots__ = ()
+    op = "loss_smooth_l1_{T}"
+    kind = LossKind.SMOOTH_L1
+    descriptor_type: ClassVar[type[Descriptor]] = SmoothL1Descriptor
+    args_type: ClassVar[type[Args]] = SmoothL1Args
+    names: ClassVar = {**LossPlan.names, "param": "beta"}
+
+
+@dataclasses.dataclass(frozen=True)
+class SmoothL1BackwardDescriptor(SmoothL1Descriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SmoothL1BackwardArgs(Args):
+    pred: Viewable
+    target: Viewable
+    dy: Viewable
+    dpred: Viewable
+
+
+class SmoothL1BackwardPlan(SmoothL1Plan):
+    __slots__ = ()
+    op = "loss_smooth_l1_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = SmoothL1BackwardDescriptor
+    args_type: ClassVar[type[Args]] = SmoothL1BackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class HuberDescriptor(LossDescriptor):
+    delta: float = descriptor.real()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class HuberArgs(Args):
+    pred: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class HuberPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_huber_{T}"
+    kind = LossKind.HUBER
+    descriptor_type: ClassVar[type[Descriptor]] = HuberDescriptor
+    args_type: ClassVar[type[Args]] = HuberArgs
+    names: ClassVar = {**LossPlan.names, "param": "delta"}
+
+
+@dataclasses.dataclass(frozen=True)
+class HuberBackwardDescriptor(HuberDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class HuberBackwardArgs(Args):
+    pred: Viewable
+    target: Viewable
+    dy: Viewable
+    dpred: Viewable
+
+
+class HuberBackwardPlan(HuberPlan):
+    __slots__ = ()
+    op = "loss_huber_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = HuberBackwardDescriptor
+    args_type: ClassVar[type[Args]] = HuberBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class BceDescriptor(LossDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BceArgs(Args):
+    pred: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class BcePlan(LossPlan):
+    __slots__ = ()
+    op = "loss_bce_{T}"
+    kind = LossKind.BCE
+    descriptor_type: ClassVar[type[Descriptor]] = BceDescriptor
+    args_type: ClassVar[type[Args]] = BceArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class BceBackwardDescriptor(BceDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BceBackwardArgs(Args):
+    pred: Viewable
+    target: Viewable
+    dy: Viewable
+    dpred: Viewable
+
+
+class BceBackwardPlan(BcePlan):
+    __slots__ = ()
+    op = "loss_bce_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = BceBackwardDescriptor
+    args_type: ClassVar[type[Args]] = BceBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class BceWithLogitsDescriptor(LossDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BceWithLogitsArgs(Args):
+    logits: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class BceWithLogitsPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_bce_with_logits_{T}"
+    kind = LossKind.BCE_WITH_LOGITS
+    descriptor_type: ClassVar[type[Descriptor]] = BceWithLogitsDescriptor
+    args_type: ClassVar[type[Args]] = BceWithLogitsArgs
+    names: ClassVar = {**LossPlan.names, "dpred": "dlogits"}
+
+
+@dataclasses.dataclass(frozen=True)
+class BceWithLogitsBackwardDescriptor(BceWithLogitsDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BceWithLogitsBackwardArgs(Args):
+    logits: Viewable
+    target: Viewable
+    dy: Viewable
+    dlogits: Viewable
+
+
+class BceWithLogitsBackwardPlan(BceWithLogitsPlan):
+    __slots__ = ()
+    op = "loss_bce_with_logits_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = BceWithLogitsBackwardDescriptor
+    args_type: ClassVar[type[Args]] = BceWithLogitsBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class KlDivDescriptor(LossDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class KlDivArgs(Args):
+    input: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class KlDivPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_kl_div_{T}"
+    kind = LossKind.KL_DIV
+    descriptor_type: ClassVar[type[Descriptor]] = KlDivDescriptor
+    args_type: ClassVar[type[Args]] = KlDivArgs
+    names: ClassVar = {**LossPlan.names, "pred": "input"}
+
+
+@dataclasses.dataclass(frozen=True)
+class KlDivBackwardDescriptor(KlDivDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class KlDivBackwardArgs(Args):
+    target: Viewable
+    dy: Viewable
+    dinput: Viewable
+
+
+class KlDivBackwardPlan(KlDivPlan):
+    __slots__ = ()
+    op = "loss_kl_div_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = KlDivBackwardDescriptor
+    args_type: ClassVar[type[Args]] = KlDivBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class PoissonNllDescriptor(LossDescriptor):
+    log_input: bool = descriptor.checked(_flag)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class PoissonNllArgs(Args):
+    input: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class PoissonNllPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_poisson_nll_{T}"
+    kind = LossKind.POISSON_NLL
+    descriptor_type: ClassVar[type[Descriptor]] = PoissonNllDescriptor
+    args_type: ClassVar[type[Args]] = PoissonNllArgs
+    names: ClassVar = {**LossPlan.names, "log_input_flag": "log_input"}
+
+
+@dataclasses.dataclass(frozen=True)
+class PoissonNllBackwardDescriptor(PoissonNllDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class PoissonNllBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    dy: Viewable
+    dinput: Viewable
+
+
+class PoissonNllBackwardPlan(PoissonNllPlan):
+    __slots__ = ()
+    op = "loss_poisson_nll_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = PoissonNllBackwardDescriptor
+    args_type: ClassVar[type[Args]] = PoissonNllBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussianNllDescriptor(LossDescriptor):
+    eps: float = descriptor.real()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GaussianNllArgs(Args):
+    input: Viewable
+    target: Viewable
+    var: Viewable
+    out: Viewable
+
+
+class GaussianNllPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_gaussian_nll_{T}"
+    kind = LossKind.GAUSSIAN_NLL
+    descriptor_type: ClassVar[type[Descriptor]] = GaussianNllDescriptor
+    args_type: ClassVar[type[Args]] = GaussianNllArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussianNllBackwardDescriptor(GaussianNllDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GaussianNllBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    var: Viewable
+    dy: Viewable
+    dinput: Viewable
+
+
+class GaussianNllBackwardPlan(GaussianNllPlan):
+    __slots__ = ()
+    op = "loss_gaussian_nll_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = GaussianNllBackwardDescriptor
+    args_type: ClassVar[type[Args]] = GaussianNllBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class MarginRankingDescriptor(LossDescriptor):
+    margin: float = descriptor.real()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MarginRankingArgs(Args):
+    x1: Viewable
+    x2: Viewable
+    t: Viewable
+    out: Viewable
+
+
+class MarginRankingPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_margin_ranking_{T}"
+    kind = LossKind.MARGIN_RANKING
+    descriptor_type: ClassVar[type[Descriptor]] = MarginRankingDescriptor
+    args_type: ClassVar[type[Args]] = MarginRankingArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class MarginRankingBackwardDescriptor(MarginRankingDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MarginRankingBackwardArgs(Args):
+    x1: Viewable
+    x2: Viewable
+    t: Viewable
+    dy: Viewable
+    dx1: Viewable | None = None
+    dx2: Viewable | None = None
+
+
+class MarginRankingBackwardPlan(MarginRankingPlan):
+    __slots__ = ()
+    op = "loss_margin_ranking_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = MarginRankingBackwardDescriptor
+    args_type: ClassVar[type[Args]] = MarginRankingBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class HingeEmbeddingDescriptor(LossDescriptor):
+    margin: float = descriptor.real()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class HingeEmbeddingArgs(Args):
+    input: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class HingeEmbeddingPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_hinge_embedding_{T}"
+    kind = LossKind.HINGE_EMBEDDING
+    descriptor_type: ClassVar[type[Descriptor]] = HingeEmbeddingDescriptor
+    args_type: ClassVar[type[Args]] = HingeEmbeddingArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class HingeEmbeddingBackwardDescriptor(HingeEmbeddingDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class HingeEmbeddingBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    dy: Viewable
+    dinput: Viewable
+
+
+class HingeEmbeddingBackwardPlan(HingeEmbeddingPlan):
+    __slots__ = ()
+    op = "loss_hinge_embedding_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = HingeEmbeddingBackwardDescriptor
+    args_type: ClassVar[type[Args]] = HingeEmbeddingBackwardArgs

@@ -1,0 +1,426 @@
+"""Losses with a term for each of n_rows rows of class_extent, or d_extent, elements.
+
+reduction NONE keeps the terms, MEAN and SUM make one number of them, of shape (1,). The header has each formula. A
+gradient takes dy, of the shape of the forward's output. Rows lie one behind the other; C takes any distance.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import as_integer
+from baracuda.descriptor import Descriptor
+from baracuda.kinds import CrossEntropyTargetKind, LossKind, LossReduction, OpCategory
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class RowLossDescriptor(Descriptor):
+    """Base: what the rows' terms become."""
+
+    n_rows: int = descriptor.extent()
+
+    @property
+    def results(self) -> int:
+        return self.n_rows if self.reduction is LossReduction.NONE else 1
+
+    @property
+    def scale_scalar(self) -> float:
+        return 1 / max(self.n_rows, 1) if self.reduction is LossReduction.MEAN else 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassRowsDescriptor(RowLossDescriptor):
+    """Base: a row is a number for each class."""
+
+    class_extent: int = descriptor.extent()
+    reduction: LossReduction = descriptor.choice(LossReduction)
+
+    @property
+    def input_shape(self) -> tuple[int, int]:
+        return self.n_rows, self.class_extent
+
+    @property
+    def dinput_numel(self) -> int:
+        return self.n_rows * self.class_extent
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorRowsDescriptor(RowLossDescriptor):
+    """Base: a row is a vector."""
+
+    d_extent: int = descriptor.extent()
+    reduction: LossReduction = descriptor.choice(LossReduction)
+
+
+class RowLossPlan(Plan):
+    """Base of the plans of this module."""
+
+    __slots__ = ()
+    category = OpCategory.LOSS
+    names: ClassVar = {
+        "reduction_mode": "reduction",
+        **dict.fromkeys(("row_stride_input", "row_stride_target", "row_stride_in", "row_stride_tgt"), "class_extent"),
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class NllDescriptor(ClassRowsDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class NllArgs(Args):
+    input: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class NllPlan(RowLossPlan):
+    __slots__ = ()
+    op = "loss_nll_{T}"
+    kind = LossKind.NLL
+    descriptor_type: ClassVar[type[Descriptor]] = NllDescriptor
+    args_type: ClassVar[type[Args]] = NllArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class NllBackwardDescriptor(NllDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class NllBackwardArgs(Args):
+    dy: Viewable
+    target: Viewable
+    dinput: Viewable
+
+
+class NllBackwardPlan(NllPlan):
+    __slots__ = ()
+    op = "loss_nll_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = NllBackwardDescriptor
+    args_type: ClassVar[type[Args]] = NllBackwardArgs
+    shapes: ClassVar = {"dinput": "input_shape"}
+
+
+@dataclasses.dataclass(frozen=True)
+class CosineEmbeddingDescriptor(VectorRowsDescriptor):
+    margin: float = descriptor.real()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class CosineEmbeddingArgs(Args):
+    x1: Viewable
+    x2: Viewable
+    t: Viewable
+    out: Viewable
+
+
+class CosineEmbeddingPlan(RowLossPlan):
+    __slots__ = ()
+    op = "loss_cosine_embedding_{T}"
+    kind = LossKind.COSINE_EMBEDDING
+    descriptor_type: ClassVar[type[Descriptor]] = CosineEmbeddingDescriptor
+    args_type: ClassVar[type[Args]] = CosineEmbeddingArgs
+    names: ClassVar = {
+        **RowLossPlan.names,
+        "row_stride_x": "d_extent",
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class CosineEmbeddingBackwardDescriptor(CosineEmbeddingDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class CosineEmbeddingBackwardArgs(Args):
+    x1: Viewable
+    x2: Viewable
+    t: Viewable
+    dy: Viewable
+    dx1: Viewable | None = None
+    dx2: Viewable | None = None
+
+
+class CosineEmbeddingBackwardPlan(CosineEmbeddingPlan):
+    __slots__ = ()
+    op = "loss_cosine_embedding_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = CosineEmbeddingBackwardDescriptor
+    args_type: ClassVar[type[Args]] = CosineEmbeddingBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class TripletMarginDescriptor(VectorRowsDescriptor):
+    margin: float = descriptor.real()
+    p_norm: float = descriptor.real()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class TripletMarginArgs(Args):
+    anchor: Viewable
+    positive: Viewable
+    negative: Viewable
+    out: Viewable
+
+
+class TripletMarginPlan(RowLossPlan):
+    __slots__ = ()
+    op = "loss_triplet_margin_{T}"
+    kind = LossKind.TRIPLET_MARGIN
+    descriptor_type: ClassVar[type[Descriptor]] = TripletMarginDescriptor
+    args_type: ClassVar[type[Args]] = TripletMarginArgs
+    names: ClassVar = {
+        **RowLossPlan.names,
+        "a": "anchor",
+        "p_tensor": "positive",
+        "n_tensor": "negative",
+        "da": "d_anchor",
+        "dp": "d_positive",
+        "dn": "d_negative",
+        "row_stride": "d_extent",
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class TripletMarginBackwardDescriptor(TripletMarginDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class TripletMarginBackwardArgs(Args):
+    anchor: Viewable
+    positive: Viewable
+    negative: Viewable
+    dy: Viewable
+    d_anchor: Viewable | None = None
+    d_positive: Viewable | None = None
+    d_negative: Viewable | None = None
+
+
+class TripletMarginBackwardPlan(TripletMarginPlan):
+    __slots__ = ()
+    op = "loss_triplet_margin_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = TripletMarginBackwardDescriptor
+    args_type: ClassVar[type[Args]] = TripletMarginBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiMarginDescriptor(ClassRowsDescriptor):
+    margin: float = descriptor.real()
+    p_norm: float = descriptor.real()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MultiMarginArgs(Args):
+    input: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class MultiMarginPlan(RowLossPlan):
+    __slots__ = ()
+    op = "loss_multi_margin_{T}"
+    kind = LossKind.MULTI_MARGIN
+    descriptor_type: ClassVar[type[Descriptor]] = MultiMarginDescriptor
+    args_type: ClassVar[type[Args]] = MultiMarginArgs
+    names: ClassVar = {
+        **RowLossPlan.names,
+        "row_stride": "class_extent",
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiMarginBackwardDescriptor(MultiMarginDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MultiMarginBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    dy: Viewable
+    dinput: Viewable
+
+
+class MultiMarginBackwardPlan(MultiMarginPlan):
+    __slots__ = ()
+    op = "loss_multi_margin_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = MultiMarginBackwardDescriptor
+    args_type: ClassVar[type[Args]] = MultiMarginBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class MultilabelMarginDescriptor(ClassRowsDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MultilabelMarginArgs(Args):
+    input: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class MultilabelMarginPlan(RowLossPlan):
+    __slots__ = ()
+    op = "loss_multilabel_margin_{T}"
+    kind = LossKind.MULTILABEL_MARGIN
+    descriptor_type: ClassVar[type[Descriptor]] = MultilabelMarginDescriptor
+    args_type: ClassVar[type[Args]] = MultilabelMarginArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class MultilabelMarginBackwardDescriptor(MultilabelMarginDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MultilabelMarginBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    dy: Viewable
+    dinput: Viewable
+
+
+class MultilabelMarginBackwardPlan(MultilabelMarginPlan):
+    __slots__ = ()
+    op = "loss_multilabel_margin_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = MultilabelMarginBackwardDescriptor
+    args_type: ClassVar[type[Args]] = MultilabelMarginBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class MultilabelSoftMarginDescriptor(ClassRowsDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MultilabelSoftMarginArgs(Args):
+    input: Viewable
+    target: Viewable
+    out: Viewable
+
+
+class MultilabelSoftMarginPlan(RowLossPlan):
+    __slots__ = ()
+    op = "loss_multilabel_soft_margin_{T}"
+    kind = LossKind.MULTILABEL_SOFT_MARGIN
+    descriptor_type: ClassVar[type[Descriptor]] = MultilabelSoftMarginDescriptor
+    args_type: ClassVar[type[Args]] = MultilabelSoftMarginArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class MultilabelSoftMarginBackwardDescriptor(MultilabelSoftMarginDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MultilabelSoftMarginBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    dy: Viewable
+    dinput: Viewable
+
+
+class MultilabelSoftMarginBackwardPlan(MultilabelSoftMarginPlan):
+    __slots__ = ()
+    op = "loss_multilabel_soft_margin_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = MultilabelSoftMarginBackwardDescriptor
+    args_type: ClassVar[type[Args]] = MultilabelSoftMarginBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class CrossEntropyDescriptor(ClassRowsDescriptor):
+    target_kind: CrossEntropyTargetKind = descriptor.choice(CrossEntropyTargetKind)
+
+
+@dataclasses.dataclass(frozen=True)
+class CrossEntropyBackwardDescriptor(CrossEntropyDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class CrossEntropyArgs(Args):
+    """target for CLASS_INDEX, soft_target for SOFT_PROB."""
+
+    input: Viewable
+    target: Viewable | None = None
+    soft_target: Viewable | None = None
+    out: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class CrossEntropyBackwardArgs(Args):
+    input: Viewable
+    target: Viewable | None = None
+    soft_target: Viewable | None = None
+    dy: Viewable | None = None
+    dinput: Viewable | None = None
+
+
+class CrossEntropyPlan(RowLossPlan):
+    __slots__ = ()
+    op = "loss_cross_entropy_{T}"
+    others = ("loss_cross_entropy_soft_{T}",)
+    kind = LossKind.CROSS_ENTROPY
+    descriptor_type: ClassVar[type[Descriptor]] = CrossEntropyDescriptor
+    args_type: ClassVar[type[Args]] = CrossEntropyArgs
+    names: ClassVar = {
+        **RowLossPlan.names,
+        "loss_cross_entropy_soft_{T}: target": "soft_target",
+        "loss_cross_entropy_soft_backward_{T}: target": "soft_target",
+    }
+
+    def _served(self) -> tuple[str, ...]:
+        is_soft = self.descriptor.target_kind is CrossEntropyTargetKind.SOFT_PROB
+        return tuple(name for name in super()._served() if ("_soft_" in name) == is_soft)
+
+
+class CrossEntropyBackwardPlan(CrossEntropyPlan):
+    __slots__ = ()
+    op = "loss_cross_entropy_backward_{T}"
+    others = ("loss_cross_entropy_soft_backward_{T}",)
+    descriptor_type: ClassVar[type[Descriptor]] = CrossEntropyBackwardDescriptor
+    args_type: ClassVar[type[Args]] = CrossEntropyBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class CrossEntropyInPlaceDescriptor(Descriptor):
+    """scale multiplies the gradient: 1 / n_rows for the gradient of a mean."""
+
+    n_rows: int = descriptor.extent()
+    class_extent: int = descriptor.extent()
+    scale: float = descriptor.real(default=1.0)
+    ignore_index: int = descriptor.checked(as_integer, default=-100)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class CrossEntropyInPlaceArgs(Args):
+    """The gradient overwrites logits; losses are f32."""
+
+    logits: Viewable
+    target: Viewable
+    losses: Viewable
+
+
+class CrossEntropyInPlacePlan(Plan):
+    """Cross entropy and its gradient in one pass over the logits."""
+
+    __slots__ = ()
+    op = "loss_flce_per_row_{T}"
+    category = OpCategory.LOSS
+    kind = LossKind.FUSED_LINEAR_CROSS_ENTROPY
+    descriptor_type: ClassVar[type[Descriptor]] = CrossEntropyInPlaceDescriptor
+    args_type: ClassVar[type[Args]] = CrossEntropyInPlaceArgs
+    names: ClassVar = {
+        "v": "class_extent",
+        "row_stride": "class_extent",
+        "target_ignore": "ignore_index",
+        "scale_per_row": "scale",
+        "loss_1d": "losses",
+    }

@@ -1,0 +1,277 @@
+"""Reductions along an axis, their gradients, reductions to a shape, and the trace.
+
+Results keep the axis, of extent 1. NaN spreads; of equal extremes the first has the place, and all share the gradient
+evenly. Operands have any strides. Sums of f16 and bf16 are accumulated in f32.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import IntEnum
+from typing import Any, ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer
+from baracuda.descriptor import Descriptor, ShapedDescriptor, product
+from baracuda.dtypes import ElementKind, as_element
+from baracuda.errors import InvalidProblemError
+from baracuda.kinds import ArgReduceKind, OpCategory, ReduceKind, ReduceToOp
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+_PLACES = (ElementKind.I32, ElementKind.I64, ElementKind.U32)
+
+
+class _AxisDescriptor(ShapedDescriptor):
+    """input_shape is of rank 1 to 8."""
+
+    input_shape: tuple[int, ...]
+    reduce_axis: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.input_shape
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return tuple([1 if axis == self.reduce_axis else e for axis, e in enumerate(self.input_shape)])
+
+    @property
+    def output_numel(self) -> int:
+        return product("y", self.output_shape)
+
+    @property
+    def reduce_extent(self) -> int:
+        return self.input_shape[self.reduce_axis]
+
+    def validated(self) -> Any:
+        valid = super().validated()
+        if not valid.input_shape:
+            raise InvalidProblemError("input_shape is (), must have an axis to reduce")
+        as_integer("reduce_axis", valid.reduce_axis, 0, len(valid.input_shape) - 1)
+        return valid
+
+
+def _correction() -> Any:
+    return dataclasses.field(
+        default=1, metadata={"check": lambda name, value: as_integer(name, value, INT32_MIN, INT32_MAX)}
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ReduceDescriptor(_AxisDescriptor):
+    """correction is of VAR and STD: 1 for a sample, 0 for a population."""
+
+    kind: ReduceKind = descriptor.choice(ReduceKind)
+    input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    reduce_axis: int = descriptor.checked(as_integer)
+    correction: int = _correction()
+
+
+@dataclasses.dataclass(frozen=True)
+class ReduceBackwardDescriptor(ReduceDescriptor):
+    @property
+    def dy_shape(self) -> tuple[int, ...]:
+        return self.output_shape
+
+    @property
+    def inv_extent(self) -> float:
+        return 1 / max(self.reduce_extent, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ArgReduceDescriptor(_AxisDescriptor):
+    """output_element is that of the places: i64, i32 or u32."""
+
+    kind: ArgReduceKind = descriptor.choice(ArgReduceKind)
+    input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    reduce_axis: int = descriptor.checked(as_integer)
+    output_element: ElementKind = descriptor.checked(
+        lambda name, value: as_element(value, name), default=ElementKind.I64
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class BoolReduceDescriptor(_AxisDescriptor):
+    kind: ReduceKind = descriptor.choice(ReduceKind)
+    input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    reduce_axis: int = descriptor.checked(as_integer)
+
+
+@dataclasses.dataclass(frozen=True)
+class CountReduceDescriptor(BoolReduceDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class ReduceToDescriptor(Descriptor):
+    """Extents of output_shape are those of input_shape or 1; ranks are equal."""
+
+    op: ReduceToOp = descriptor.choice(ReduceToOp)
+    input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    output_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+
+    @property
+    def kind(self) -> ReduceToOp:
+        return self.op
+
+    @property
+    def rank_in(self) -> int:
+        return len(self.input_shape)
+
+    def validated(self) -> ReduceToDescriptor:
+        valid = super().validated()
+        if not descriptor.broadcasts(valid.output_shape, valid.input_shape):
+            raise InvalidProblemError(
+                f"output_shape is {valid.output_shape}, must be input_shape {valid.input_shape}, or 1 along an axis"
+            )
+        return valid
+
+
+@dataclasses.dataclass(frozen=True)
+class TraceDescriptor(Descriptor):
+    n: int = descriptor.extent()
+
+    @property
+    def rows(self) -> int:
+        return self.n
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (self.n, self.n)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ReduceArgs(Args):
+    x: Viewable
+    y: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ArgReduceArgs(ReduceArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BoolReduceArgs(ReduceArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class CountReduceArgs(ReduceArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ReduceToArgs(ReduceArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class TraceArgs(ReduceArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ReduceBackwardArgs(Args):
+    """x and y, the input and the result, where the gradient reads them: none of SUM and MEAN, x alone of PROD, VAR and
+    STD."""
+
+    dy: Viewable
+    dx: Viewable
+    x: Viewable | None = None
+    y: Viewable | None = None
+
+
+class ReducePlan(Plan):
+    __slots__ = ()
+    op = "reduce_{kind}_{T}"
+    category = OpCategory.REDUCTION
+    spelling: ClassVar = {ReduceKind.LOG_SUM_EXP: "logsumexp"}
+    elsewhere: ClassVar = {
+        ReduceKind.ANY: "BoolReducePlan", ReduceKind.ALL: "BoolReducePlan",
+        ReduceKind.COUNT_NONZERO: "CountReducePlan",
+    }  # fmt: skip
+    descriptor_type: ClassVar[type[Descriptor]] = ReduceDescriptor
+    args_type: ClassVar[type[Args]] = ReduceArgs
+    shapes: ClassVar = {"x": "input_shape"}
+
+    def step(self, name: str, strides: tuple[int, ...]) -> int:
+        return strides[self.descriptor.reduce_axis]
+
+
+class BoolReducePlan(ReducePlan):
+    __slots__ = ()
+    elsewhere: ClassVar = {
+        kind: "CountReducePlan" if kind is ReduceKind.COUNT_NONZERO else "ReducePlan"
+        for kind in ReduceKind if kind not in (ReduceKind.ANY, ReduceKind.ALL)
+    }  # fmt: skip
+    descriptor_type = BoolReduceDescriptor
+    args_type = BoolReduceArgs
+
+
+class CountReducePlan(ReducePlan):
+    __slots__ = ()
+    elsewhere: ClassVar = {
+        kind: "BoolReducePlan" if kind in (ReduceKind.ANY, ReduceKind.ALL) else "ReducePlan"
+        for kind in ReduceKind if kind is not ReduceKind.COUNT_NONZERO
+    }  # fmt: skip
+    descriptor_type = CountReduceDescriptor
+    args_type = CountReduceArgs
+
+
+class ReduceBackwardPlan(ReducePlan):
+    __slots__ = ()
+    op = "reduce_{kind}_backward_{T}"
+    spelling: ClassVar = {**ReducePlan.spelling, ReduceKind.MAX: "max_min", ReduceKind.MIN: "max_min"}
+    elsewhere: ClassVar = {}
+    descriptor_type = ReduceBackwardDescriptor
+    args_type = ReduceBackwardArgs
+    shapes: ClassVar = {"x": "input_shape", "dx": "input_shape", "dy": "output_shape", "y": "output_shape"}
+
+    def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
+        """The results stand still along what was reduced."""
+        axis = self.descriptor.reduce_axis
+        return strides if name in ("x", "dx") else (*strides[:axis], 0, *strides[axis + 1 :])
+
+
+class ArgReducePlan(ReducePlan):
+    __slots__ = ()
+    op = "arg_reduce_{kind}_{T}_{U}"
+    others = ("arg_reduce_{kind}_{T}",)
+    elsewhere: ClassVar = {}
+    spelling: ClassVar = {}
+    descriptor_type = ArgReduceDescriptor
+    args_type = ArgReduceArgs
+
+    @classmethod
+    def served(cls, kind: IntEnum | None, element: ElementKind, output: ElementKind | None = None) -> tuple[str, ...]:
+        """The one for the places' dtype; i64 has no suffix beside floats."""
+        return super().served(kind, element, output)[:1] if output in _PLACES else ()
+
+
+class ReduceToPlan(Plan):
+    __slots__ = ()
+    op = "reduce_{kind}_to_{T}"
+    category = OpCategory.REDUCTION
+    descriptor_type = ReduceToDescriptor
+    args_type = ReduceToArgs
+    names: ClassVar = {"src": "x", "dst": "y"}
+    shapes: ClassVar = {"x": "input_shape", "y": "output_shape"}
+
+
+class TracePlan(Plan):
+    __slots__ = ()
+    op = "trace_{T}"
+    category = OpCategory.REDUCTION
+    kind = ReduceKind.TRACE
+    descriptor_type = TraceDescriptor
+    args_type = TraceArgs
+    shapes: ClassVar = {"x": "input_shape", "y": "output_shape"}
+
+    def step(self, name: str, strides: tuple[int, ...]) -> int:
+        return strides[name == "stride_col"]

@@ -1,0 +1,116 @@
+"""Scans along one axis: each result is what the terms up to its place come to.
+
+CUMSUM, CUMPROD, CUMMAX, CUMMIN and LOG_CUMSUM_EXP; with `reverse` of the terms from the place on. Of equal extrema the
+first has the gradient and the index, and the first NaN stays. Operands have any strides; y may be x.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import INT32_MAX, as_integer
+from baracuda.descriptor import Descriptor, ShapedDescriptor
+from baracuda.errors import InvalidProblemError
+from baracuda.kinds import OpCategory, ScanKind
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class ScanDescriptor(ShapedDescriptor):
+    """input_shape is of rank 1 to 8."""
+
+    kind: ScanKind = descriptor.choice(ScanKind)
+    input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    scan_axis: int = descriptor.checked(as_integer)
+    reverse: bool = descriptor.flag()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.input_shape
+
+    @property
+    def scan_extent(self) -> int:
+        return self.input_shape[self.scan_axis]
+
+    def validated(self) -> ScanDescriptor:
+        valid = super().validated()
+        if not valid.input_shape:
+            raise InvalidProblemError("input_shape is (), must have an axis to scan")
+        as_integer("scan_axis", valid.scan_axis, 0, len(valid.input_shape) - 1)
+        return valid
+
+
+class ScanBackwardDescriptor(ScanDescriptor):
+    """`reverse` is that of the forward scan."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ScanArgs(Args):
+    x: Viewable
+    y: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ScanBackwardArgs(Args):
+    """x is what every scan but CUMSUM saves, y what CUMPROD and LOG_CUMSUM_EXP do."""
+
+    dy: Viewable
+    dx: Viewable
+    x: Viewable | None = None
+    y: Viewable | None = None
+
+
+class ExclusiveScanDescriptor(ScanDescriptor):
+    """Of the terms before the place: of none 0, 1, -inf, inf and -inf."""
+
+
+class ScanIndicesDescriptor(ScanDescriptor):
+    """CUMMAX or CUMMIN, with the index of each extreme."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ExclusiveScanArgs(ScanArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ScanIndicesArgs(Args):
+    x: Viewable
+    y: Viewable
+    indices: Viewable
+
+
+class ScanPlan(Plan):
+    __slots__ = ()
+    op = "scan_{kind}_{T}"
+    category = OpCategory.SCAN
+    descriptor_type: ClassVar[type[Descriptor]] = ScanDescriptor
+    args_type: ClassVar[type[Args]] = ScanArgs
+
+    def offset(self, strides: tuple[int, ...]) -> int:
+        """The stride of the axis, which C takes beside the others."""
+        return strides[self.descriptor.scan_axis]
+
+
+class ExclusiveScanPlan(ScanPlan):
+    __slots__ = ()
+    op = "scan_exclusive_{kind}_{T}"
+    descriptor_type = ExclusiveScanDescriptor
+    args_type = ExclusiveScanArgs
+
+
+class ScanIndicesPlan(ScanPlan):
+    __slots__ = ()
+    op = "scan_{kind}_indices_{T}"
+    descriptor_type = ScanIndicesDescriptor
+    args_type = ScanIndicesArgs
+
+
+class ScanBackwardPlan(ScanPlan):
+    __slots__ = ()
+    op = "scan_{kind}_backward_{T}"
+    descriptor_type = ScanBackwardDescriptor
+    args_type = ScanBackwardArgs

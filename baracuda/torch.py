@@ -1,0 +1,281 @@
+"""The functions on arrays as operators of PyTorch: `baracuda.torch.gelu(x)`, `torch.ops.baracuda.gelu(x)`.
+
+Autograd, torch.compile, torch.export, fake tensors and CUDA graphs know them: each has a schema, a rule for the shapes
+of its results and, where the op table has its gradient, a formula for autograd. Operators are registered when they are
+first asked for; `register()` does so for all. In a call tensors of several dtypes are promoted as PyTorch does it, and
+Python numbers take the dtype of the tensors. A gradient that is not wanted (`needs`) is an empty tensor.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+import baracuda as bk
+from baracuda import functions
+from baracuda._functions.arrays import kind_of
+from baracuda._functions.layouts import solve
+from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
+from baracuda.dtypes import ElementKind, as_element
+from baracuda.errors import InvalidProblemError, UnsupportedError
+
+_NAMESPACE = "baracuda"
+_library = torch.library.Library(_NAMESPACE, "FRAGMENT")
+_lock = threading.RLock()
+_begun: set[str] = set()  # PyTorch asks its namespace for an operator while it is being registered
+_registered: dict[str, Any] = {}
+_TYPES = {"dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?"}
+# A step whose gradient is itself a function, though the table has none: (its name, its arguments).
+_OWN_GRADIENTS: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
+    "cast": lambda dy, given: _operator("cast")(dy, given["x"].dtype),
+    "affine": lambda dy, given: _operator("affine")(dy, given["scale"]),
+}
+
+
+def __getattr__(name: str) -> Any:
+    spec = specs().get(name) if not name.startswith("_") else None
+    if spec is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = _made(spec)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*specs(), "register"})
+
+
+def register() -> None:
+    """Register all operators, for those who look them up by name in C++."""
+    for name in specs():
+        _operator(name)
+
+
+class _Namespace(torch._ops._OpNamespace):  # type: ignore[misc, unused-ignore]
+    """torch.ops.baracuda, which registers what is asked for."""
+
+    __module__ = torch._ops._OpNamespace.__module__  # the operators are pickled by it
+
+    def __getattr__(self, name: str) -> Any:
+        with _lock:
+            if not name.startswith("_") and name in specs() and name not in _begun:
+                _operator(name)
+        return super().__getattr__(name)
+
+
+torch.ops.baracuda = _Namespace(_NAMESPACE)  # type: ignore[assignment, unused-ignore]
+
+
+def _operator(name: str) -> Any:
+    found = _registered.get(name)
+    if found is None:
+        with _lock:
+            if name not in _begun:
+                _begun.add(name)
+                _define(specs()[name])
+            found = _registered[name]
+    return found
+
+
+def _define(spec: Spec) -> None:
+    _library.define(_schema(spec), tags=(torch.Tag.pt2_compliant_tag,))
+    _library.impl(spec.name, _kernel(spec), "CompositeExplicitAutograd")
+    qualified = f"{_NAMESPACE}::{spec.name}"
+    torch.library.register_fake(qualified, _fake(spec), lib=_library)
+    _registered[spec.name] = torch._ops._OpNamespace.__getattr__(torch.ops.baracuda, spec.name).default
+    gradient = _Gradient(spec)
+    torch.library.register_autograd(qualified, gradient.backward, setup_context=gradient.save, lib=_library)
+
+
+# --- what a call looks like -------------------------------------------------------------------------------------------
+
+
+def _schema(spec: Spec) -> str:
+    """gelu(Tensor x) -> Tensor"""
+    parts = [f"Tensor {array.name}" for array in spec.arrays]
+    parts += [f"{_type(spec, n)} {n.name}" for n in spec.numbers if n.default is REQUIRED]
+    optional = [f"{_type(spec, n)} {n.name}={_default(n.default)}" for n in spec.numbers if n.default is not REQUIRED]
+    optional += ["bool[]? needs=None"] * spec.is_partial
+    results = ", ".join(["Tensor"] * len(spec.outputs))
+    arguments = ", ".join([*parts, *(["*"] if optional else []), *optional])
+    return f"{spec.name}({arguments}) -> {results if len(spec.outputs) == 1 else f'({results})'}"
+
+
+def _type(spec: Spec, number: Argument) -> str:
+    if number.number in _TYPES:
+        return _TYPES[number.number]
+    param = next((p for p in spec.row.params if p.name == number.number), None)
+    if param is None:
+        return "int"
+    if param.role == "extent":
+        return "SymInt"
+    return "int" if param.dtype in ("i32", "i64") else "Scalar" if param.dtype.startswith("T") else "float"
+
+
+def _default(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _made(spec: Spec) -> Any:
+    """A function of the signature of the spec, which torch.compile looks through."""
+    arrays = [array.name for array in spec.arrays]
+    typed = [a.name for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
+    numbers = [(n.name, n.default is REQUIRED) for n in spec.numbers]
+    given = ", ".join([*arrays, *[name for name, required in numbers if required],
+                       *[f"{name}={name}" for name, required in numbers if not required],
+                       *["needs=needs"] * spec.is_partial])  # fmt: skip
+    signature = functions.signature(spec).removesuffix(", out=None").removesuffix(", *").replace("*, out=None", "")
+    lines = [f"def {spec.name}({signature}):"]
+    if len(typed) > 1:
+        lines.append(f"    {', '.join(typed)} = promoted({', '.join(typed)})")
+    if any(name == "repeats" for name, _ in numbers):
+        lines.append("    repeats = [repeats] if isinstance(repeats, int) else repeats")
+    lines.append(f"    return operator({given})")
+    scope: dict[str, Any] = {"operator": _operator(spec.name), "promoted": _promoted}
+    exec(compile("\n".join(lines), f"<baracuda.torch.{spec.name}>", "exec"), scope)
+    made = scope[spec.name]
+    made.__doc__, made.__module__ = f"{functions.summary(spec)}\n\nSee baracuda.{spec.name}.\n", __name__
+    return made
+
+
+def _promoted(*arrays: Any) -> list[Any]:
+    """Tensors of one dtype, in the place of Python numbers as well."""
+    tensors = [array for array in arrays if isinstance(array, torch.Tensor)]
+    if not tensors:
+        raise InvalidProblemError("none of the arguments is a tensor")
+    dtype, device = tensors[0].dtype, tensors[0].device
+    for other in tensors[1:]:
+        dtype = torch.promote_types(dtype, other.dtype)
+    return [_as_tensor(array, dtype, device) for array in arrays]
+
+
+def _as_tensor(array: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    if isinstance(array, torch.Tensor):
+        return array if array.dtype is dtype else array.to(dtype)
+    if isinstance(array, float) and not dtype.is_floating_point:
+        raise InvalidProblemError(f"{array!r} is no number of {dtype}")
+    return torch.scalar_tensor(array, dtype=dtype, device=device)
+
+
+# --- what it does -----------------------------------------------------------------------------------------------------
+
+
+def _kernel(spec: Spec) -> Callable[..., Any]:
+    """The call with memory behind the tensors. What autograd should know of it, it has learnt before."""
+    function, partial = getattr(bk, spec.name), spec.is_partial
+
+    def kernel(*arguments: Any, **numbers: Any) -> Any:
+        with torch.no_grad():
+            results = function(*arguments, **numbers)
+            if partial and None in results:
+                like = arguments[0]
+                results = tuple([like.new_empty(0) if result is None else result for result in results])
+            return results
+
+    return kernel
+
+
+def _fake(spec: Spec) -> Callable[..., Any]:
+    """Results without memory, of the right shape and dtype."""
+
+    def fake(*arguments: Any, needs: Sequence[bool] | None = None, **numbers: Any) -> Any:
+        count = len(spec.arrays)
+        arrays = {array.name: value for array, value in zip(spec.arrays, arguments)}
+        required = [number.name for number in spec.numbers if number.default is REQUIRED]
+        numbers = {n.name: n.default for n in spec.numbers} | numbers | dict(zip(required, arguments[count:]))
+        layout = solve(spec, {name: tuple(array.shape) for name, array in arrays.items()}, numbers)
+        like = arguments[0]
+        results = []
+        for k, output in enumerate(spec.outputs):
+            shape = layout.shapes[output.pointer] if needs is None or needs[k] else (0,)
+            results.append(like.new_empty(shape, dtype=_result_dtype(spec, output, arrays, numbers)))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return fake
+
+
+def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbers: Mapping[str, Any]) -> torch.dtype:
+    slot = _dtype_of(spec, output.pointer)
+    if slot == "T":
+        typed = [a for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
+        return next(iter([arrays[a.name] for a in typed if a.pointer] or [arrays[typed[0].name]])).dtype  # type: ignore[no-any-return]
+    if slot == "U":
+        return numbers["dtype"]  # type: ignore[no-any-return]
+    kind = ElementKind.BOOL if slot == "u8" else as_element(spec.row.slots.get(slot, (slot,))[0])
+    native = kind_of(next(iter(arrays.values())))
+    assert native is not None
+    return native.native(kind, None)  # type: ignore[no-any-return]
+
+
+def _dtype_of(spec: Spec, pointer: str) -> str:
+    """What the row says of an operand's dtype; operands that C does not read are like the result."""
+    return next((p.dtype for p in spec.row.params if p.name == pointer), "T")
+
+
+# --- its gradient -----------------------------------------------------------------------------------------------------
+
+
+class _Gradient:
+    """What autograd calls: `save` after the operator, `backward` with the gradient of its result."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.gradient = specs().get(f"{spec.name}_backward")
+        self.inputs = [a.name for a in spec.arrays] + [n.name for n in spec.numbers if n.default is REQUIRED]
+        self.operator = None if self.gradient is None else _operator(self.gradient.name)
+        if self.gradient is not None:
+            known = {*self.inputs, *[n.name for n in spec.numbers]}
+            self.read = [a.name for a in self.gradient.arrays if a.pointer and a.name not in ("dy", "dout")]
+            self.shaped = [a.name for a in self.gradient.arrays if not a.pointer]
+            self.extents = {n.name: self._extent(n.number) for n in self.gradient.numbers if n.name not in known}
+
+    def _extent(self, word: str) -> tuple[str, int]:
+        """(array, axis) whose extent a number of the gradient is."""
+        row, names = self.spec.row, self.spec.names
+        for param in row.params:
+            if param.direction == "in" and word in (words := param.shape.split(", ")):
+                return names[param.name], words.index(word)
+        raise AssertionError(f"{self.spec.name}: no operand tells {word}")
+
+    def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any, keyword_only_inputs: Any = None) -> None:
+        given = dict(zip(self.inputs, inputs)) | (keyword_only_inputs or {})
+        ctx.numbers = {n.name: given[n.name] for n in self.spec.numbers}
+        if self.gradient is None:
+            self._save_for_own(ctx, given)
+            return
+        ctx.save_for_backward(*[given.get(name, output) for name in self.read])
+        ctx.shapes = [given[name].shape for name in self.shaped]
+        ctx.numbers |= {name: given[array].shape[axis] for name, (array, axis) in self.extents.items()}
+
+    def _save_for_own(self, ctx: Any, given: Mapping[str, Any]) -> None:
+        if self.spec.name in _OWN_GRADIENTS:
+            ctx.given = ctx.numbers | {"x": given["x"].new_empty(0)}
+
+    def backward(self, ctx: Any, *grads: Any) -> Any:
+        found: dict[str, Any] = {}
+        if self.gradient is not None:
+            found = self._results(ctx, grads[0])
+        elif self.spec.name in _OWN_GRADIENTS:
+            found = {"x": _OWN_GRADIENTS[self.spec.name](grads[0], ctx.given)}
+        else:
+            raise UnsupportedError(f"baracuda.{self.spec.name} has no gradient")
+        made = [found.get(name) if need else None for name, need in zip(self.inputs, ctx.needs_input_grad)]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _results(self, ctx: Any, dy: Any) -> dict[str, Any]:
+        spec = self.gradient
+        assert spec is not None
+        values = dict(zip(self.read, ctx.saved_tensors)) | ctx.numbers
+        values |= {name: dy.new_empty(()).expand(shape) for name, shape in zip(self.shaped, ctx.shapes)}
+        arrays = [values.get(a.name, dy) for a in spec.arrays]
+        required = [values[n.name] for n in spec.numbers if n.default is REQUIRED]
+        options = {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
+        wanted = dict(zip(self.inputs, ctx.needs_input_grad))
+        of = [output.name.removeprefix("d") for output in spec.outputs]
+        if spec.is_partial:
+            options["needs"] = [bool(wanted[name]) for name in of]
+        assert self.operator is not None
+        results = self.operator(*arrays, *required, **options)
+        return dict(zip(of, results if len(of) > 1 else (results,)))

@@ -1,0 +1,26 @@
+// The sum, or the mean, of what a pointwise functor makes of dense inputs: one number, which no term is rounded for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "core/pointwise/pointwise.h"
+
+namespace bk {
+
+// `numel` is not 0. A workspace fills a large chip.
+template <class T, class Fn, class... In>
+Status sum_of_terms(const Launch& launch, int64_t numel, const Fn& fn, bool is_mean, const Inputs<In...>& in, T* out);
+
+// Bytes of workspace that sum_of_terms can use.
+template <class T, class Fn, class... In>
+size_t sum_of_terms_workspace(int64_t numel);
+
+}  // namespace bk
+
+#if BK_CUDA
+#include "core/reduce/sum_of_terms_cuda.cuh"
+#else
+#include "core/reduce/sum_of_terms_cpu.h"
+#endif

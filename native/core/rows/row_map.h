@@ -1,0 +1,179 @@
+// The row skeleton: a statistic of each row, then a map over its elements: softmax, norms and their gradients.
+//
+// A row function F is a small trivially copyable struct, written once for both targets in the compute types. What it has:
+//
+//   Row, Acc, Held, Part                plain structs: what is known of a row; a statistic of some of its elements; what is
+//   kept
+//                                       of an element between its load and its store; what map() needs to know of the
+//                                       elements that were summed up together with one. Where any of them needs no member it
+//                                       is `Nothing`.
+//   Row start(P... row_inputs) const                    from the inputs of one value a row, 0 for one that is null. Where
+//                                       Row has a member `place`, that is then the offset of the first of them
+//   Held hold(const Row&, int64_t j, C... x) const      from the inputs' elements at position j of the row
+//   Held pad() const                                    what stands where the row has no element
+//   Acc identity() const
+//   template <class W, int N> Acc sum_up(const Row&, Held (&held)[N], const W& where) const
+//                                       of N elements; may replace them by what map() reads. where.has(i) says whether held[i]
+//                                       is an element, where.count() how many are, where.at(i) which position it has
+//   Acc combine(const Acc& a, const Acc& b) const       elements of `a` precede those of `b`, or lie among them
+//   bool finish(Row&, const Acc&, int64_t n) const      true: all elements are summed up once more, with this Row; once it was
+//                                       false, more calls must leave Row as it is, since other rows may need more passes
+//   Part part(const Row&, const Acc& mine) const        `mine`: what sum_up() gave for these elements
+//   Y map(const Row&, const Part&, int64_t j, const Held&, K... column_inputs) const      a Pack, one value an output
+//   S saved(const Row&) const                           a Pack, one value for each output of one value a row
+//
+// RowDefaults has the simple ones. An element is held and summed up more than once where a row does not fit on the chip; then
+// sum_up() sees the finished Row at last, so that what it replaces must not depend on more than map() knows.
+// A row is read before any of it is written, except for rows that are longer than what a chip holds: there an output may still
+// be an input of the same layout. All orders of operations follow from shapes and alignments alone.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "core/abi/launch.h"
+#include "core/abi/workspace.h"
+#include "core/compiler_cpu.h"
+#include "core/math/math.h"
+#include "core/pointwise/layout.h"
+#include "core/pointwise/pointwise.h"
+#include "core/types/pack.h"
+#include "core/types/vec.h"
+
+// Before a loop over held elements, no step of which reads what another wrote: on a GPU they are registers, on the CPU vectors.
+#if BK_ON_GPU
+#define BK_HELD_LOOP _Pragma("unroll")
+#elif BK_CUDA
+#define BK_HELD_LOOP
+#else
+#define BK_HELD_LOOP BK_VECTOR_LOOP
+#endif
+
+namespace bk {
+
+struct Nothing {};
+
+// What row functions have that need none of it.
+struct RowDefaults {
+    static constexpr bool kOnePass = false;  // says, if true, that finish() is always false
+    using Part = Nothing;
+    BK_HD Nothing start() const { return {}; }
+    template <class Row, class Acc>
+    BK_HD Nothing part(const Row&, const Acc&) const {
+        return {};
+    }
+    template <class Row>
+    BK_HD Pack<> saved(const Row&) const {
+        return {};
+    }
+};
+
+template <class Row, class = void>
+constexpr bool kHasPlace = false;
+template <class Row>
+constexpr bool kHasPlace<Row, std::void_t<decltype(Row::place)>> = true;
+
+// Row inputs at their offsets, the first of which is of[0].
+template <class F, class... P, size_t... I>
+BK_HD typename F::Row start_row(const F& f, const Pack<const P*...>& inputs, const uint64_t* of, std::index_sequence<I...>) {
+    typename F::Row row =
+        f.start((get<I>(inputs) == nullptr ? compute_t<P>(0) : widen(get<I>(inputs)[signed_offset(of[I])]))...);
+    if constexpr (kHasPlace<typename F::Row>) row.place = signed_offset(of[0]);
+    return row;
+}
+
+// Where the elements lie. Operands of both layouts: inputs, then outputs, of the row's shape; of `outer` also the inputs and
+// then the outputs of one value a row. Positions count along `inner` row-major, so its axes are merged at most. Inputs may
+// stand still (stride 0). Column inputs have one value a position and are dense.
+template <int Full, int Single = 0>
+struct RowAxes {
+    Layout<Full + Single> outer;
+    Layout<Full> inner;
+};
+
+// y, saved = F of the rows of x. Column inputs may be null, and are 0 then; so may outputs be. A workspace helps few long rows.
+template <class F, int Full, int Single, class... In, class... Column, class... RowIn, class... Out, class... Saved>
+Status map_rows(const Launch& launch, const RowAxes<Full, Single>& axes, const F& f, const Inputs<In...>& x,
+                const Inputs<Column...>& columns, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& y,
+                const Outputs<Saved...>& saved);
+
+// --- sums and extrema of held elements --------------------------------------------------------------------------------
+
+struct SumOf {
+    template <class C>
+    BK_HD C operator()(C a, C b) const {
+        return a + b;
+    }
+};
+
+// The larger; where one is NaN, any of them.
+struct LargerOf {
+    template <class C>
+    BK_HD C operator()(C a, C b) const {
+#if BK_ON_GPU
+        return ::max(a, b);
+#else
+        return math::max(a, b);
+#endif
+    }
+};
+
+// In pairs, into x[0]; on the CPU each step is one of vectors.
+template <int kWidth, class Op, class C>
+BK_HD void reduce_pairs(C* BK_RESTRICT x, const Op& op) {
+    if constexpr (kWidth > 0) {
+        BK_HELD_LOOP
+        for (int i = 0; i < kWidth; ++i) x[i] = op(x[i], x[i + kWidth]);
+        reduce_pairs<kWidth / 2>(x, op);
+    }
+}
+
+template <class Op, class C, int N>
+BK_HD C reduced(const C (&x)[N], const Op& op) {
+    static_assert((N & (N - 1)) == 0, "halves");
+    if constexpr (N == 1) {
+        return x[0];
+    } else {
+        C half[N / 2];
+        BK_HELD_LOOP
+        for (int i = 0; i < N / 2; ++i) half[i] = op(x[i], x[i + N / 2]);
+        reduce_pairs<N / 4>(half, op);
+        return half[0];
+    }
+}
+
+template <class C, int N>
+BK_HD C sum_of(const C (&x)[N]) {
+    return reduced(x, SumOf{});
+}
+
+template <class C, int N>
+BK_HD C max_of(const C (&x)[N]) {
+    return reduced(x, LargerOf{});
+}
+
+// Merges neighbouring axes that all operands cross in one stride, and drops those of extent 1; their order stays.
+template <int Operands>
+BK_COLD Layout<Operands> merge_axes(const Layout<Operands>& given) {
+    Layout<Operands> merged;
+    for (int d = 0; d < given.rank; ++d) {
+        if (given.extent[d] == 1) continue;
+        bool joins = merged.rank > 0;
+        for (int k = 0; joins && k < Operands; ++k)
+            joins = merged.stride[k][merged.rank - 1] == given.extent[d] * given.stride[k][d];
+        if (!joins) ++merged.rank;
+        const int at = merged.rank - 1;
+        merged.extent[at] = joins ? merged.extent[at] * given.extent[d] : given.extent[d];
+        for (int k = 0; k < Operands; ++k) merged.stride[k][at] = given.stride[k][d];
+    }
+    return merged;
+}
+
+}  // namespace bk
+
+#if BK_CUDA
+#include "core/rows/row_map_cuda.cuh"
+#else
+#include "core/rows/row_map_cpu.h"
+#endif

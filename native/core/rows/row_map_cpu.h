@@ -1,0 +1,378 @@
+// Rows on the CPU: chunks of a constant length, which become vector code. Short rows are held on the stack between passes,
+// long ones read again; one that is longer than a segment is summed up segment by segment, by several threads where there are
+// fewer rows than threads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "core/abi/launch.h"
+#include "core/pointwise/layout.h"
+#include "core/rows/row_map.h"
+
+namespace bk {
+
+// All but short rows are read again.
+constexpr bool kRowsStayOnChip = false;
+
+constexpr int kHeldBytes = 6144;  // of a row that is held: a call takes at most 16 KiB of stack
+constexpr int kMostChunksInOutput = 512;
+constexpr int64_t kRowSegment = 32768;
+constexpr int kMostSegments = 128;
+
+// Elements of a chunk: what is done once a chunk should not count, nor what is done for elements that short rows lack.
+constexpr int kShortRow = 16;
+template <class Held>
+constexpr int kLongRowChunk = sizeof(Held) <= 4 ? 128 : 64;
+
+// Elements first, first + 1, ... of a row, of which `exist` are some.
+struct RowChunk {
+    int64_t first;
+    int exist;
+    BK_HD bool has(int i) const { return i < exist; }
+    BK_HD int count() const { return exist; }
+    BK_HD int64_t at(int i) const { return first + i; }
+};
+
+// Elements that lie apart: no loop of vectors is worth its time to compile.
+template <class T>
+BK_COLD void gather_run(T* to, const T* from, int64_t step, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
+}
+template <class T>
+BK_COLD void scatter_run(T* to, const T* from, int64_t step, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) to[i * step] = from[i];
+}
+
+// The inner axes as lines along the last one.
+template <int Full>
+struct RowLines {
+    Walk<Full, uint64_t> walk;
+    int64_t length = 1, step[Full] = {};
+    bool is_single = true;
+
+    explicit RowLines(const Layout<Full>& inner) {
+        const int last = inner.rank - 1;
+        Layout<Full> outer = inner;
+        outer.rank = std::max(last, 0);
+        walk = Walk<Full, uint64_t>(outer);
+        is_single = last <= 0;
+        if (last < 0) return;
+        length = inner.extent[last];
+        for (int k = 0; k < Full; ++k) step[k] = inner.stride[k][last];
+    }
+
+    // body(offset of operand k, position from `first` on, count) for each run of positions [first, first + count).
+    template <class Body>
+    BK_HD void runs(int k, int64_t first, int64_t count, const Body& body) const {
+        if (is_single) return body(first * step[k], int64_t{0}, count);
+        for (int64_t done = 0; done < count;) {
+            const int64_t line = (first + done) / length, at = first + done - line * length;
+            const int64_t run = std::min(length - at, count - done);
+            body(signed_offset(walk(static_cast<uint64_t>(line)).of[k]) + at * step[k], done, run);
+            done += run;
+        }
+    }
+};
+
+// parallel_ranges, with the copies of chunks as loops.
+#if BK_ISA_DISPATCH
+template <class Body>
+BK_FOR_AVX512 BK_KEEPS_COPIES void run_rows_avx512(const Body& body, int64_t begin, int64_t end) {
+    body(begin, end);
+}
+
+template <class Body>
+BK_FOR_AVX2 BK_KEEPS_COPIES void run_rows_avx2(const Body& body, int64_t begin, int64_t end) {
+    body(begin, end);
+}
+#endif
+
+template <class Body>
+void parallel_rows(int64_t count, int64_t grain, const Body& body) {
+    split_ranges(count, grain, [&](int64_t begin, int64_t end) {
+#if BK_ISA_DISPATCH
+        switch (isa()) {
+            case Isa::kAvx512: return run_rows_avx512(body, begin, end);
+            case Isa::kAvx2: return run_rows_avx2(body, begin, end);
+            case Isa::kBase: break;
+        }
+#endif
+        run_range(body, begin, end);
+    });
+}
+
+// What is done to a chunk.
+enum RowWork : int { kLoads = 1, kSums = 2, kMaps = 4 };
+
+template <int kRowChunk, class F, int Full, int Single, class X, class K, class P, class Y, class S>
+struct RowJob;
+
+template <int kRowChunk, class F, int Full, int Single, class... In, class... Column, class... RowIn, class... Out,
+          class... Saved>
+struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>,
+              Outputs<Saved...>> {
+    using Row = typename F::Row;
+    using Acc = typename F::Acc;
+    using Held = typename F::Held;
+    using At = Offsets<Full + Single, uint64_t>;
+    struct alignas(64) Group {
+        Held held[kRowChunk];
+        Acc mine;
+    };
+    static constexpr int kIn = sizeof...(In), kOut = sizeof...(Out), kRowIn = sizeof...(RowIn);
+    static constexpr int kMostGroups = std::max<int>(1, kHeldBytes / static_cast<int>(sizeof(Group)));
+    // An output of what is held may hold it, too, until its values replace it.
+    static constexpr bool kHoldsInOutput = F::kOnePass && kOut == 1 && sizeof(Acc) <= 8 && (std::is_same_v<Out, Held> && ...);
+
+    const F& f;
+    Walk<Full + Single, uint64_t> outer;
+    RowLines<Full> lines;
+    int64_t n;
+    Pack<const In*...> x;
+    Pack<const Column*...> columns;
+    Pack<const RowIn*...> row_inputs;
+    Pack<Out*...> y;
+    Pack<Saved*...> saved;
+
+    // A whole dense chunk is read where it lies, any other from a buffer.
+    template <class T>
+    BK_HD const T* chunk_of(const T* row, int k, int64_t first, int count, T* buffer) const {
+        if (lines.is_single && lines.step[k] == 1 && count == kRowChunk) return row + first;
+        lines.runs(k, first, count, [&](int64_t offset, int64_t done, int64_t run) {
+            if (lines.step[k] == 1)
+                memcpy(buffer + done, row + offset, static_cast<size_t>(run) * sizeof(T));
+            else
+                gather_run(buffer + done, row + offset, lines.step[k], run);
+        });
+        if (count < kRowChunk) memset(buffer + count, 0, static_cast<size_t>(kRowChunk - count) * sizeof(T));
+        return buffer;
+    }
+
+    template <class T>
+    static BK_HD void widen_chunk(compute_t<T>* BK_RESTRICT to, const T* BK_RESTRICT from) {
+        if constexpr (std::is_same_v<T, f16>)
+            widen_span(to, from, kRowChunk);
+        else
+            for (int i = 0; i < kRowChunk; ++i) to[i] = widen(from[i]);
+    }
+
+    template <size_t... I>
+    BK_HD void hold(const At& at, const Row& row, const RowChunk& where, Held (&held)[kRowChunk],
+                    std::index_sequence<I...>) const {
+        Pack<Block<In, kRowChunk>...> raw;
+        Pack<Block<compute_t<In>, kRowChunk>...> cell;
+        (widen_chunk(get<I>(cell).cell,
+                     chunk_of(get<I>(x) + signed_offset(at.of[I]), I, where.first, where.exist, get<I>(raw).cell)),
+         ...);
+        BK_VECTOR_LOOP
+        for (int i = 0; i < kRowChunk; ++i) held[i] = f.hold(row, where.first + i, get<I>(cell).cell[i]...);
+        if (where.exist < kRowChunk)
+            for (int i = where.exist; i < kRowChunk; ++i) held[i] = f.pad();
+    }
+
+    template <class T>
+    static BK_HD void load_column(Block<compute_t<T>, kRowChunk>& to, const T* column, const RowChunk& where) {
+        Block<T, kRowChunk> raw;
+        memset(&raw, 0, sizeof(raw));
+        if (column != nullptr) memcpy(&raw, column + where.first, static_cast<size_t>(where.exist) * sizeof(T));
+        widen_chunk(to.cell, raw.cell);
+    }
+
+    template <class... C, size_t... O>
+    static BK_HD void put_cells(Pack<Block<compute_t<Out>, kRowChunk>...>& cell, int i, const Pack<C...>& result,
+                                std::index_sequence<O...>) {
+        ((get<O>(cell).cell[i] = get<O>(result)), ...);
+    }
+
+    template <class T>
+    BK_HD void store_chunk(T* y_row, int k, const RowChunk& where, const compute_t<T>* BK_RESTRICT from) const {
+        if (y_row == nullptr) return;
+        const bool is_dense = lines.is_single && lines.step[k] == 1 && where.exist == kRowChunk;
+        Block<T, kRowChunk> buffer;
+        T* BK_RESTRICT const to = is_dense ? y_row + where.first : buffer.cell;
+        if constexpr (std::is_same_v<T, f16>)
+            narrow_span(to, from, kRowChunk);
+        else
+            for (int i = 0; i < kRowChunk; ++i) to[i] = narrow<T>(from[i]);
+        if (is_dense) return;
+        lines.runs(k, where.first, where.exist, [&](int64_t offset, int64_t done, int64_t run) {
+            if (lines.step[k] == 1)
+                memcpy(y_row + offset, buffer.cell + done, static_cast<size_t>(run) * sizeof(T));
+            else
+                scatter_run(y_row + offset, buffer.cell + done, lines.step[k], run);
+        });
+    }
+
+    template <size_t... K, size_t... O>
+    BK_HD void map(const At& at, const Row& row, const Held (&held)[kRowChunk], const Acc& mine, const RowChunk& where,
+                   std::index_sequence<K...>, std::index_sequence<O...> outs) const {
+        [[maybe_unused]] Pack<Block<compute_t<Column>, kRowChunk>...> column;
+        (load_column(get<K>(column), get<K>(columns), where), ...);
+        Pack<Block<compute_t<Out>, kRowChunk>...> cell;
+        const typename F::Part part = f.part(row, mine);
+        BK_VECTOR_LOOP
+        for (int i = 0; i < kRowChunk; ++i)
+            put_cells(cell, i, f.map(row, part, where.first + i, held[i], get<K>(column).cell[i]...), outs);
+        (store_chunk(get<O>(y) == nullptr ? nullptr : get<O>(y) + signed_offset(at.of[kIn + O]), kIn + O, where,
+                     get<O>(cell).cell),
+         ...);
+    }
+
+    // Positions [begin, end) chunk by chunk, in one group or each in its own. Where `in_output` is there, it has the chunks'
+    // statistics, and the output what they hold.
+    BK_HD Acc visit(int work, const At& at, const Row& row, int64_t begin, int64_t end, Group* group, bool keeps,
+                    Acc* in_output) const {
+        Acc acc = f.identity();
+        for (int64_t first = begin; first < end; first += kRowChunk) {
+            const RowChunk where{first, static_cast<int>(std::min<int64_t>(end - first, kRowChunk))};
+            if (work & kLoads) hold(at, row, where, group->held, std::index_sequence_for<In...>{});
+            if (work & kSums) {
+                group->mine = f.sum_up(row, group->held, where);
+                acc = f.combine(acc, group->mine);
+            }
+            if (in_output != nullptr) exchange(work, at, first, where.exist, group, &in_output[first / kRowChunk]);
+            if constexpr (kOut > 0) {
+                if (work & kMaps)
+                    map(at, row, group->held, group->mine, where, std::index_sequence_for<Column...>{},
+                        std::index_sequence_for<Out...>{});
+            }
+            if (keeps) ++group;
+        }
+        return acc;
+    }
+
+    // Puts a chunk's elements into the output or, to map them, takes them from there.
+    BK_HD void exchange([[maybe_unused]] int work, [[maybe_unused]] const At& at, [[maybe_unused]] int64_t first,
+                        [[maybe_unused]] int count, [[maybe_unused]] Group* group, [[maybe_unused]] Acc* mine) const {
+        if constexpr (kHoldsInOutput) {
+            Held* BK_RESTRICT const place = get<0>(y) + signed_offset(at.of[kIn]) + first;
+            if (work & kMaps) {
+                for (int i = 0; i < count; ++i) group->held[i] = place[i];
+                group->mine = *mine;
+            } else {
+                for (int i = 0; i < count; ++i) place[i] = group->held[i];
+                *mine = group->mine;
+            }
+        }
+    }
+
+    // Whether a row that is not kept may be held in the output.
+    bool holds_in_output() const {
+        if constexpr (kHoldsInOutput)
+            return lines.is_single && lines.step[kIn] == 1 && n <= int64_t{kMostChunksInOutput} * kRowChunk &&
+                   get<0>(y) != nullptr;
+        return false;
+    }
+
+    BK_HD Row start(const At& at) const { return start_row(f, row_inputs, at.of + Full, std::index_sequence_for<RowIn...>{}); }
+
+    template <class Result, size_t... I>
+    BK_HD void save(const At& at, const Result& result, std::index_sequence<I...>) const {
+        ((get<I>(saved) == nullptr
+              ? (void)0
+              : (void)(get<I>(saved)[signed_offset(at.of[Full + kRowIn + I])] = narrow<Saved>(get<I>(result)))),
+         ...);
+    }
+
+    // Segments of a long row: their length depends on its own alone.
+    int64_t segment() const {
+        return std::max(kRowSegment, ceil_div<int64_t>(ceil_div<int64_t>(n, kMostSegments), kRowChunk) * kRowChunk);
+    }
+
+    // Rows [begin, end); or, where `part` is there, segments [begin, end) of row `shared`: their sums or, with kMaps, the map.
+    struct Shared {
+        int64_t row;
+        int work;
+        Row known;
+        Acc* part;
+    };
+
+    BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared) const {
+        Group group[kMostGroups];
+        Acc chunk[kHoldsInOutput ? kMostChunksInOutput : 1];
+        const bool keeps = n <= int64_t{kMostGroups} * kRowChunk;
+        const bool in_output = !keeps && shared == nullptr && holds_in_output();
+        for (int64_t i = begin; i < end; ++i) {
+            const At at = outer(static_cast<uint64_t>(shared != nullptr ? shared->row : i));
+            Row row = shared != nullptr ? shared->known : start(at);
+            const int64_t first = shared != nullptr ? i * length : 0;
+            const int64_t last = shared != nullptr ? std::min(first + length, n) : n;
+            int work = shared != nullptr ? shared->work : kLoads | kSums;
+            for (;;) {
+                Acc all = f.identity();
+                for (int64_t at_segment = first; at_segment < last; at_segment += length)
+                    all = f.combine(all, visit(work, at, row, at_segment, std::min(at_segment + length, last), group, keeps,
+                                               in_output ? chunk : nullptr));
+                if (shared != nullptr) shared->part[i] = all;
+                if (shared != nullptr || (work & kMaps)) break;
+                const bool again = f.finish(row, all, n);
+                if (!again && kOut == 0) break;
+                work = again ? kSums : kMaps;
+                if (!keeps && !in_output) work |= kLoads | kSums;
+            }
+            if (shared == nullptr) save(at, f.saved(row), std::index_sequence_for<Saved...>{});
+        }
+    }
+
+    void run_rows(int64_t rows, int64_t row_bytes) const {
+        const int64_t length = segment(), segments = ceil_div<int64_t>(n, length);
+        const Shared none{};
+        const bool shares = segments > 1 && rows < thread_count();
+        for (int64_t r = 0; r < (shares ? rows : 1); ++r) {
+            Acc part[kMostSegments];
+            const At at = outer(static_cast<uint64_t>(r));
+            Shared shared{r, kLoads | kSums, shares ? start(at) : none.known, part};
+            for (;;) {
+                parallel_rows(shares ? segments : rows, shares ? 1 : grain_for(row_bytes),
+                              [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr); });
+                if (!shares || (shared.work & kMaps)) break;
+                Acc all = f.identity();
+                for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
+                const bool again = f.finish(shared.known, all, n);
+                if (!again && kOut == 0) break;
+                if (!again) shared.work |= kMaps;
+            }
+            if (shares) save(at, f.saved(shared.known), std::index_sequence_for<Saved...>{});
+        }
+    }
+};
+
+template <class F, int Full, int Single>
+size_t map_rows_workspace(const RowAxes<Full, Single>&) {
+    return 0;
+}
+
+template <class F, int Full, int Single, class... In, class... Column, class... RowIn, class... Out, class... Saved>
+Status map_rows(const Launch&, const RowAxes<Full, Single>& axes, const F& f, const Inputs<In...>& x,
+                const Inputs<Column...>& columns, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& y,
+                const Outputs<Saved...>& saved) {
+    static_assert(Full == sizeof...(In) + sizeof...(Out) && Single == sizeof...(RowIn) + sizeof...(Saved), "an operand each");
+    const Layout<Full> inner = merge_axes(axes.inner);
+    const auto outer = collapse(axes.outer);
+    const int64_t bytes = (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(In))) +
+                          (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(Out)));
+    const auto run = [&](auto chunk) {
+        using Job = RowJob<decltype(chunk)::value, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>,
+                           Outputs<Out...>, Outputs<Saved...>>;
+        const Job job{f,
+                      Walk<Full + Single, uint64_t>(outer),
+                      RowLines<Full>(inner),
+                      inner.numel(),
+                      x.pointer,
+                      columns.pointer,
+                      row_inputs.pointer,
+                      y.pointer,
+                      saved.pointer};
+        job.run_rows(outer.numel(), bytes * job.n);
+    };
+    if (inner.numel() <= kShortRow)
+        run(std::integral_constant<int, kShortRow>{});
+    else
+        run(std::integral_constant<int, kLongRowChunk<typename F::Held>>{});
+    return Status::kOk;
+}
+
+}  // namespace bk

@@ -1,0 +1,280 @@
+// Rows on a GPU. A row is held in the registers of a part of a warp, of a block or of a cluster of blocks, and so read once;
+// what is longer is read again. Three kernels: dense rows by many vectors a thread, short ones and few ones by few, and rows of
+// any strides by single elements. Rows that are neighbours in memory across their axis take the last with neighbouring threads
+// for neighbouring rows. A few long rows are cut into parts, where there is a workspace for their statistics.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "core/abi/launch.h"
+#include "core/pointwise/layout.h"
+#include "core/rows/row_exchange.cuh"
+#include "core/rows/row_map.h"
+#include "core/rows/row_operands.cuh"
+
+namespace bk {
+
+// Rows are read once, up to a length that few have.
+constexpr bool kRowsStayOnChip = true;
+
+constexpr int kMostRowThreads = 1024;
+constexpr int kRowThreads = 512;  // of a block that has rows to itself: two of them share a multiprocessor
+constexpr int kMostRowCluster = 8;
+constexpr int64_t kRowTargetThreads = int64_t{1} << 17;  // about what fills a large chip; a constant, so that results are
+
+// Whether this library has code for clusters of blocks, which a chip that has them then runs.
+constexpr bool kHasClusterCode = [] {
+    for (const int arch : {__CUDA_ARCH_LIST__})
+        if (arch >= 900) return true;
+    return false;
+}();
+
+// What a launch does: a pass over rows; or, of rows in parts, the statistics of each part, then the map.
+enum class RowStage { kWhole, kSums, kMaps };
+
+// How threads share rows.
+struct RowGrid {
+    RowStage stage = RowStage::kWhole;
+    int64_t rows = 0;
+    int n = 0;
+    int lanes = 1;  // threads of a block that share a row
+    int rows_of_block = 1;
+    bool is_across = false;  // neighbouring threads have neighbouring rows
+    int blocks = 1;          // of a cluster, that share a row
+    int parts = 1;           // of a row, each a block's
+    int tiles = 1;           // times that a block's threads take their elements
+};
+
+template <int N, int V, class F, class Operands>
+__global__ void __launch_bounds__(kMostRowThreads)
+    map_rows_kernel(const __grid_constant__ Operands operands, const F f, const RowGrid grid, void* parts) {
+    using Held = typename F::Held;
+    using Acc = typename F::Acc;
+    __shared__ RowExchange<Acc> exchange;
+    BK_LAUNCH_SHARED(uint4, dynamic);
+    const int lane = grid.is_across ? threadIdx.x / grid.rows_of_block : threadIdx.x % grid.lanes;
+    const int local = grid.is_across ? threadIdx.x % grid.rows_of_block : threadIdx.x / grid.lanes;
+    const int sharing = grid.blocks * grid.parts;  // blocks that share rows
+    const int share = static_cast<int>(blockIdx.x % sharing);
+    const int64_t wanted = int64_t{blockIdx.x / sharing} * grid.rows_of_block + local;
+    const bool exists = wanted < grid.rows;
+    const int64_t r = exists ? wanted : grid.rows - 1;  // threads without a row have an empty one
+    const int n = exists ? grid.n : 0;
+    const auto at = operands.row(r);
+    auto row = operands.start(f, at);
+    // Tiles of a row's blocks lie one after another; the tiles of a part do.
+    const int threads = grid.lanes * grid.blocks, tile = threads * V * N;
+    const int part = grid.parts == 1 ? 0 : share;
+    const int begin = part * grid.tiles * tile;
+    const int mine_at = ((grid.parts == 1 ? share : 0) * grid.lanes + lane) * N;
+    const auto span = [&](int t) { return RowTile<N, V>{begin + t * tile + mine_at, threads * N, n}; };
+    Held held[N * V];
+    Acc mine = f.identity();
+    int turn = 0;
+    if (grid.stage != RowStage::kMaps) {
+        bool holds = false, again = false;
+        do {
+            Acc all = f.identity();
+            for (int t = 0; t < grid.tiles; ++t) {
+                const RowTile<N, V> where = span(t);
+                if (!holds) operands.template hold<N, V>(f, at, row, where, held);
+                mine = f.sum_up(row, held, where);
+                all = grid.tiles == 1 ? mine : f.combine(all, mine);
+            }
+            holds = grid.tiles == 1;
+            if (grid.is_across)
+                all = combine_apart(f, all, grid.rows_of_block, grid.lanes, reinterpret_cast<AccWords<Acc>*>(dynamic));
+            else if (grid.lanes <= 32)
+                all = combine_lanes(f, all, grid.lanes);
+            else
+                all = combine_block(f, all, exchange, turn);
+            if (grid.blocks > 1) all = combine_cluster(f, all, grid.blocks, exchange, turn);
+            ++turn;
+            if (grid.stage == RowStage::kSums) {
+                if (threadIdx.x == 0) static_cast<AccWords<Acc>*>(parts)[r * grid.parts + part] = AccWords<Acc>::of(all);
+                return;
+            }
+            again = f.finish(row, all, grid.n);
+            if constexpr (!F::kOnePass) again = grid.is_across ? __syncthreads_or(again) : __any_sync(0xffffffffu, again);
+        } while (!F::kOnePass && again);
+    } else {
+        Acc all = f.identity();
+        for (int p = threadIdx.x; p < grid.parts; p += blockDim.x)
+            all = f.combine(all, static_cast<const AccWords<Acc>*>(parts)[r * grid.parts + p].value());
+        f.finish(row, combine_block(f, all, exchange, 0), grid.n);
+    }
+    if constexpr (Operands::kOut > 0) {
+        for (int t = 0; t < grid.tiles; ++t) {
+            const RowTile<N, V> where = span(t);
+            if (grid.tiles > 1 || grid.stage == RowStage::kMaps) {
+                operands.template hold<N, V>(f, at, row, where, held);
+                mine = f.sum_up(row, held, where);
+            }
+            if (exists) operands.template map<N, V>(f, at, row, f.part(row, mine), where, held);
+        }
+    }
+    if (exists && lane == 0 && share == 0) operands.save(f, at, row);
+    if (grid.blocks > 1) cluster_sync();
+}
+
+// --- plans ------------------------------------------------------------------------------------------------------------
+
+// Elements that a thread holds, of dense rows in vectors of N: as many as 128 bytes hold, or few.
+template <class F, int N>
+constexpr int kManyRowVectors = std::max<int>(1, 128 / static_cast<int>(sizeof(typename F::Held)) / N);
+template <class F, int N>
+constexpr int kFewRowVectors = std::max<int>(1, 32 / static_cast<int>(sizeof(typename F::Held)) / N);
+template <class F>
+constexpr int kRowSingles = kFewRowVectors<F, 1>;
+
+inline int power_of_two_from(int64_t least) {
+    int power = 1;
+    while (power < least) power *= 2;
+    return power;
+}
+
+// Threads of rows of n elements, `values` of them a thread.
+inline RowGrid share_rows(int64_t rows, int64_t n, int values, int vector, bool has_clusters) {
+    RowGrid grid;
+    grid.rows = rows;
+    grid.n = static_cast<int>(n);
+    const int64_t threads = ceil_div<int64_t>(n, values);
+    if (threads <= 32) {
+        grid.lanes = std::max(power_of_two_from(threads), std::min(4, power_of_two_from(ceil_div<int64_t>(n, vector))));
+        grid.rows_of_block = 128 / grid.lanes;
+        return grid;
+    }
+    const int most = threads > kRowThreads * kMostRowCluster || !has_clusters ? kMostRowThreads : kRowThreads;
+    if (has_clusters) grid.blocks = std::min(kMostRowCluster, power_of_two_from(ceil_div<int64_t>(threads, most)));
+    const int64_t each = ceil_div<int64_t>(threads, grid.blocks);
+    grid.lanes = static_cast<int>(std::min<int64_t>(most, ceil_div<int64_t>(each, 32) * 32));
+    grid.tiles = static_cast<int>(ceil_div<int64_t>(n, int64_t{grid.lanes} * grid.blocks * values));
+    return grid;
+}
+
+// Rows whose neighbours in memory are those of other rows.
+inline RowGrid share_across(int64_t rows, int64_t n, int values) {
+    RowGrid grid;
+    grid.rows = rows;
+    grid.n = static_cast<int>(n);
+    grid.is_across = true;
+    grid.rows_of_block = std::min(32, power_of_two_from(rows));
+    grid.lanes = std::min(kMostRowThreads / 32, power_of_two_from(ceil_div<int64_t>(n, values)));
+    grid.lanes = std::max(grid.lanes, 32 / grid.rows_of_block);
+    grid.tiles = static_cast<int>(ceil_div<int64_t>(n, int64_t{grid.lanes} * values));
+    return grid;
+}
+
+// Cuts long rows that are too few to fill the chip.
+inline void cut_rows(RowGrid* grid, int values) {
+    if (grid->tiles == 1 || grid->is_across || grid->rows * kMostRowThreads * kMostRowCluster > kRowTargetThreads) return;
+    grid->blocks = 1;
+    grid->lanes = kRowThreads;
+    const int64_t all = ceil_div<int64_t>(grid->n, int64_t{kRowThreads} * values);
+    const int64_t parts = std::min<int64_t>({all, 512, 2 * kRowTargetThreads / kRowThreads / grid->rows});
+    grid->tiles = static_cast<int>(ceil_div(all, parts));
+    grid->parts = static_cast<int>(ceil_div<int64_t>(all, grid->tiles));
+}
+
+template <int N, int V, class F, class Operands>
+Status launch_rows(const Launch& launch, const RowGrid& grid, const F& f, const Operands& operands, void* parts) {
+    const int64_t blocks = ceil_div<int64_t>(grid.rows, grid.rows_of_block) * grid.blocks * grid.parts;
+    if (blocks > kMaxGridX)
+        return fail(Status::kUnsupported, "%lld rows are too many for one launch", static_cast<long long>(grid.rows));
+    const unsigned threads = static_cast<unsigned>(grid.lanes * grid.rows_of_block);
+    const unsigned shared = grid.is_across ? threads * static_cast<unsigned>(sizeof(typename F::Acc)) : 0;
+    return launch_kernel(launch,
+                         Grid{dim3(static_cast<unsigned>(blocks)), dim3(threads), static_cast<unsigned>(grid.blocks), shared},
+                         map_rows_kernel<N, V, F, Operands>, operands, f, grid, parts);
+}
+
+template <int N, int V, class F, class Operands>
+Status run_rows(const Launch& launch, const RowGrid& whole, const F& f, const Operands& operands) {
+    if constexpr (F::kOnePass) {
+        RowGrid grid = whole;
+        cut_rows(&grid, N * V);
+        Carver measure;
+        measure.take<typename F::Acc>(grid.rows * grid.parts);
+        bool found = false;
+        if (grid.parts > 1) BK_TRY(find_workspace(launch, measure.bytes(), &found));
+        if (found) {
+            Carver carver(launch.workspace);
+            void* const parts = carver.take<typename F::Acc>(grid.rows * grid.parts);
+            grid.stage = RowStage::kSums;
+            BK_TRY((launch_rows<N, V>(launch, grid, f, operands, parts)));
+            grid.stage = RowStage::kMaps;
+            return launch_rows<N, V>(launch, grid, f, operands, parts);
+        }
+    }
+    return launch_rows<N, V>(launch, whole, f, operands, nullptr);
+}
+
+// The most that any plan asks for.
+template <class F, int Full, int Single>
+size_t map_rows_workspace(const RowAxes<Full, Single>& axes) {
+    if (!F::kOnePass || axes.inner.numel() < kRowThreads || axes.outer.numel() > 512) return 0;
+    Carver carver;
+    carver.take<typename F::Acc>(axes.outer.numel() * 512);
+    return carver.bytes();
+}
+
+// Whether every row of every operand is whole vectors of N.
+template <int N, int Full, int Operands>
+bool are_vectors(const Layout<Full>& inner, const Layout<Operands>& outer) {
+    if (inner.rank != 1 || inner.extent[0] % N != 0) return false;
+    for (int k = 0; k < Full; ++k) {
+        if (inner.stride[k][0] != 1) return false;
+        for (int d = 0; d < outer.rank; ++d)
+            if (outer.stride[k][d] % N != 0) return false;
+    }
+    return true;
+}
+
+template <int Full, int Single, class F, class... In, class... Column, class... RowIn, class... Out, class... Saved,
+          size_t... I, size_t... K, size_t... O>
+Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, const F& f, const Inputs<In...>& x,
+                   const Inputs<Column...>& columns, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& y,
+                   const Outputs<Saved...>& saved, std::index_sequence<I...>, std::index_sequence<K...>,
+                   std::index_sequence<O...>) {
+    using Operands =
+        RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>>;
+    constexpr int N = kVectorBytes / static_cast<int>(sizeof(*get<0>(x.pointer)));
+    const Layout<Full> inner = merge_axes(axes.inner);
+    const auto outer = collapse(axes.outer);
+    const int64_t rows = outer.numel(), n = inner.numel();
+    if (rows == 0) return Status::kOk;
+    constexpr int64_t kLongest = int64_t{INT32_MAX} - (int64_t{1} << 27);  // positions beyond the end still fit 32 bits
+    if (n > kLongest) return fail(Status::kUnsupported, "rows of %lld elements are too long", static_cast<long long>(n));
+
+    const bool wide = are_vectors<N>(inner, outer) && all_aligned(x.pointer, N, std::index_sequence<I...>{}) &&
+                      all_aligned(columns.pointer, N, std::index_sequence<K...>{}) &&
+                      all_aligned(y.pointer, N, std::index_sequence<O...>{});
+    const Operands operands{
+        LongWalk<Full>(inner), Walk<Full + Single, uint64_t>(outer), x.pointer, columns.pointer, row_inputs.pointer, y.pointer,
+        saved.pointer};
+    const bool has_clusters = kHasClusterCode && device_arch() >= 90;
+    if (wide) {
+        constexpr int kMany = kManyRowVectors<F, N>, kFew = kFewRowVectors<F, N>;
+        const bool few = n <= 32 * N * kFew || (rows * n <= kRowTargetThreads * N * kFew && n <= kRowThreads * N * kFew);
+        if (few) return run_rows<N, kFew>(launch, share_rows(rows, n, N * kFew, N, has_clusters), f, operands);
+        return run_rows<N, kMany>(launch, share_rows(rows, n, N * kMany, N, has_clusters), f, operands);
+    }
+    const int last = outer.rank - 1;
+    const bool across = last >= 0 && n > 1 && magnitude(outer.stride[0][last]) < magnitude(inner.stride[0][inner.rank - 1]);
+    constexpr int kSingles = kRowSingles<F>;
+    const RowGrid grid = across ? share_across(rows, n, kSingles) : share_rows(rows, n, kSingles, 1, has_clusters);
+    return run_rows<1, kSingles>(launch, grid, f, operands);
+}
+
+template <class F, int Full, int Single, class... In, class... Column, class... RowIn, class... Out, class... Saved>
+Status map_rows(const Launch& launch, const RowAxes<Full, Single>& axes, const F& f, const Inputs<In...>& x,
+                const Inputs<Column...>& columns, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& y,
+                const Outputs<Saved...>& saved) {
+    static_assert(Full == sizeof...(In) + sizeof...(Out) && Single == sizeof...(RowIn) + sizeof...(Saved), "an operand each");
+    return map_rows_of(launch, axes, f, x, columns, row_inputs, y, saved, std::index_sequence_for<In...>{},
+                       std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
+}
+
+}  // namespace bk

@@ -1,0 +1,178 @@
+// Loads and stores of a thread's elements of a row.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "core/pointwise/layout.h"
+#include "core/pointwise/long_walk.h"
+#include "core/pointwise/pointwise.h"
+#include "core/types/pack.h"
+
+namespace bk {
+
+// The positions of a thread's elements: vectors of N neighbours, the first at `first`, the others `step` apart. A row is whole
+// vectors, so all elements of one are in the row or none.
+template <int N, int V>
+struct RowTile {
+    int first, step, n;
+    BK_DEVICE int position(int i) const { return first + i / N * step + i % N; }
+    BK_DEVICE bool has_vector(int v) const { return first + v * step < n; }
+    BK_DEVICE bool has(int i) const { return has_vector(i / N); }
+    BK_DEVICE int64_t at(int i) const { return position(i); }
+    BK_DEVICE int count() const {
+        int vectors = 0;
+#pragma unroll
+        for (int v = 0; v < V; ++v) vectors += has_vector(v);
+        return vectors * N;
+    }
+};
+
+template <int Full, int Single, class X, class K, class P, class Y, class S>
+struct RowOperands;
+
+template <int Full, int Single, class... In, class... Column, class... RowIn, class... Out, class... Saved>
+struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>> {
+    using At = Offsets<Full + Single, uint64_t>;
+    static constexpr int kIn = sizeof...(In), kRowIn = sizeof...(RowIn), kOut = sizeof...(Out);
+    LongWalk<Full> inner;  // not of dense rows
+    Walk<Full + Single, uint64_t> outer;
+    Pack<const In*...> x;
+    Pack<const Column*...> columns;
+    Pack<const RowIn*...> row_inputs;
+    Pack<Out*...> y;
+    Pack<Saved*...> saved;
+
+    BK_DEVICE At row(int64_t r) const { return outer(static_cast<uint64_t>(r)); }
+
+    template <class F>
+    BK_DEVICE typename F::Row start(const F& f, const At& at) const {
+        return start_row(f, row_inputs, at.of + Full, std::index_sequence_for<RowIn...>{});
+    }
+
+    // Offset of operand k at position j.
+    BK_DEVICE void offsets(int j, int64_t (&offset)[Full]) const {
+        if (inner.rank <= 1) {
+#pragma unroll
+            for (int k = 0; k < Full; ++k) offset[k] = j * inner.stride[0][k];
+            return;
+        }
+        uint32_t rest = static_cast<uint32_t>(j);
+#pragma unroll 1
+        for (int d = 0; d < inner.rank; ++d) {
+            const DivMod<uint32_t> split = inner.extent[d](rest);
+            const int64_t coordinate = d + 1 < inner.rank ? split.remainder : rest;
+            rest = split.quotient;
+#pragma unroll
+            for (int k = 0; k < Full; ++k) offset[k] += coordinate * inner.stride[d][k];
+        }
+    }
+
+    // --- loads ---
+
+    template <int N, int V, class T>
+    static BK_DEVICE Vec<T, N> load_vector(const T* row, const RowTile<N, V>& where, int v) {
+        return where.has_vector(v) ? load<N>(row + where.position(v * N)) : Vec<T, N>{};
+    }
+
+    template <int N, int V, class F, size_t... I>
+    BK_DEVICE void hold(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
+                        typename F::Held (&held)[N * V], std::index_sequence<I...>) const {
+        if constexpr (N > 1) {
+            Pack<Vec<In, N>...> cell[V];
+#pragma unroll
+            for (int v = 0; v < V; ++v) ((get<I>(cell[v]) = load_vector(get<I>(x) + signed_offset(at.of[I]), where, v)), ...);
+#pragma unroll
+            for (int i = 0; i < N * V; ++i)
+                held[i] = where.has(i) ? f.hold(row, where.at(i), widen(get<I>(cell[i / N]).lane[i % N])...) : f.pad();
+        } else {
+            Pack<In...> cell[V];
+#pragma unroll
+            for (int i = 0; i < V; ++i) {
+                if (!where.has(i)) continue;
+                int64_t offset[Full] = {};
+                offsets(where.position(i), offset);
+                ((get<I>(cell[i]) = get<I>(x)[signed_offset(at.of[I]) + offset[I]]), ...);
+            }
+#pragma unroll
+            for (int i = 0; i < V; ++i) held[i] = where.has(i) ? f.hold(row, where.at(i), widen(get<I>(cell[i]))...) : f.pad();
+        }
+    }
+    template <int N, int V, class F>
+    BK_DEVICE void hold(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
+                        typename F::Held (&held)[N * V]) const {
+        hold<N, V>(f, at, row, where, held, std::index_sequence_for<In...>{});
+    }
+
+    // --- the map ---
+
+    template <int N, int V, class T>
+    static BK_DEVICE Vec<T, N> load_column(const T* column, const RowTile<N, V>& where, int v) {
+        return column == nullptr ? Vec<T, N>{} : load_vector(column, where, v);
+    }
+
+    template <int N, int V, class T>
+    static BK_DEVICE void store_vector(T* row, const RowTile<N, V>& where, int v, const Vec<T, N>& cell) {
+        if (where.has_vector(v)) store<N>(row + where.position(v * N), cell);
+    }
+
+    template <int N, class... C, size_t... O>
+    static BK_DEVICE void put_lane(Pack<Vec<Out, N>...>& cell, int lane, const Pack<C...>& result, std::index_sequence<O...>) {
+        ((get<O>(cell).lane[lane] = narrow<Out>(get<O>(result))), ...);
+    }
+
+    template <class... C, size_t... O>
+    BK_DEVICE void store_each(const At& at, const int64_t (&offset)[Full], const Pack<C...>& result,
+                              std::index_sequence<O...>) const {
+        ((get<O>(y) == nullptr
+              ? (void)0
+              : (void)(get<O>(y)[signed_offset(at.of[kIn + O]) + offset[kIn + O]] = narrow<Out>(get<O>(result)))),
+         ...);
+    }
+
+    template <int N, int V, class F, size_t... K, size_t... O>
+    BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::Part& part,
+                       const RowTile<N, V>& where, const typename F::Held (&held)[N * V], std::index_sequence<K...>,
+                       std::index_sequence<O...> outs) const {
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+            [[maybe_unused]] Pack<Vec<Column, N>...> column;
+            ((get<K>(column) = load_column(get<K>(columns), where, v)), ...);
+            if constexpr (N > 1) {
+                Pack<Vec<Out, N>...> cell;
+#pragma unroll
+                for (int lane = 0; lane < N; ++lane)
+                    put_lane<N>(
+                        cell, lane,
+                        f.map(row, part, where.at(v * N + lane), held[v * N + lane], widen(get<K>(column).lane[lane])...),
+                        outs);
+                ((get<O>(y) == nullptr ? (void)0
+                                       : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, v, get<O>(cell))),
+                 ...);
+            } else if (where.has(v)) {
+                int64_t offset[Full] = {};
+                offsets(where.position(v), offset);
+                store_each(at, offset, f.map(row, part, where.at(v), held[v], widen(get<K>(column).lane[0])...), outs);
+            }
+        }
+    }
+    template <int N, int V, class F>
+    BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::Part& part,
+                       const RowTile<N, V>& where, const typename F::Held (&held)[N * V]) const {
+        map<N, V>(f, at, row, part, where, held, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
+    }
+
+    template <class Result, size_t... I>
+    BK_DEVICE void save(const At& at, const Result& result, std::index_sequence<I...>) const {
+        ((get<I>(saved) == nullptr
+              ? (void)0
+              : (void)(get<I>(saved)[signed_offset(at.of[Full + kRowIn + I])] = narrow<Saved>(get<I>(result)))),
+         ...);
+    }
+    template <class F>
+    BK_DEVICE void save(const F& f, const At& at, const typename F::Row& row) const {
+        save(at, f.saved(row), std::index_sequence_for<Saved...>{});
+    }
+};
+
+}  // namespace bk

@@ -1,0 +1,154 @@
+// What comes before a piece of a row, when its pieces are scanned by blocks at the same time.
+//
+// Pieces take tickets, so that those before one are under way or done. Each leaves what it comes to; the last of a batch of
+// kFan pieces what the batch comes to, and the last of a batch of batches what comes before the next one. A piece joins what
+// it finds in that order, whatever was there first: the bits are the same every time.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/abi/launch.h"
+#include "core/abi/workspace.h"
+#include "core/platform.h"
+
+namespace bk {
+
+// `kSlots` rows side by side have a chain together: 1, or one for each lane.
+template <class State>
+struct ScanChain {
+    uint32_t* ticket = nullptr;    // of the next piece; null where rows are scanned whole
+    uint32_t* is_there = nullptr;  // [group of rows][node]
+    State* state = nullptr;        // [group of rows][node][slot]
+    uint32_t groups = 0;
+    int pieces = 0, batches = 0, nodes = 0;  // of a row; nodes are the pieces, the batches, and batches of batches
+};
+
+template <int kSlots>
+constexpr int kFan = kSlots == 1 ? 32 : 8;  // lanes, or warps, that look for what was left
+
+template <int kSlots, class State>
+ScanChain<State> carve_chain(Carver* carver, uint32_t groups, int64_t pieces) {
+    ScanChain<State> chain;
+    chain.groups = groups;
+    chain.pieces = static_cast<int>(pieces);
+    chain.batches = static_cast<int>(ceil_div<int64_t>(pieces, kFan<kSlots>));
+    chain.nodes = chain.pieces + chain.batches + ceil_div(chain.batches, kFan<kSlots>);
+    chain.ticket = carver->take<uint32_t>(1 + int64_t{groups} * chain.nodes);
+    chain.is_there = chain.ticket == nullptr ? nullptr : chain.ticket + 1;
+    chain.state = carver->take<State>(int64_t{groups} * chain.nodes * kSlots);
+    return chain;
+}
+
+// x of another lane.
+template <class State, class Exchange>
+BK_DEVICE State exchanged(const State& x, const Exchange& exchange) {
+    static_assert(sizeof(State) % 4 == 0, "lanes exchange words");
+    uint32_t word[sizeof(State) / 4];
+    memcpy(word, &x, sizeof(State));
+#pragma unroll
+    for (int w = 0; w < static_cast<int>(sizeof(State) / 4); ++w) word[w] = exchange(word[w]);
+    State result;
+    memcpy(&result, word, sizeof(State));
+    return result;
+}
+
+// x of the lane `distance` below among `width`; its own where there is none.
+template <class State>
+BK_DEVICE State lane_below(const State& x, int distance, int width) {
+    return exchanged(x, [=](uint32_t word) { return __shfl_up_sync(0xffffffffu, word, distance, width); });
+}
+
+template <class State>
+BK_DEVICE State last_lane(const State& x, int width) {
+    return exchanged(x, [=](uint32_t word) { return __shfl_sync(0xffffffffu, word, width - 1, width); });
+}
+
+// What the lanes up to this one have, joined.
+template <class S, class State = typename S::State>
+BK_DEVICE State join_lanes(const S& scan, State state, int at, int width) {
+    for (int distance = 1; distance < width; distance *= 2) {
+        const State below = lane_below(state, distance, width);
+        if (at >= distance) state = scan.join(below, state);
+    }
+    return state;
+}
+
+// By a whole warp: of its lanes' states one, or all.
+template <int kSlots, class State>
+BK_DEVICE void leave(const ScanChain<State>& chain, int64_t node, int lane, const State& state) {
+    if (kSlots > 1 || lane == 0) chain.state[node * kSlots + (kSlots > 1 ? lane : 0)] = state;
+    __threadfence();
+    __syncwarp();
+    if (lane == 0) *static_cast<volatile uint32_t*>(chain.is_there + node) = 1;
+}
+
+// Waits until it is there.
+template <int kSlots, class State>
+BK_DEVICE State meet(const ScanChain<State>& chain, int64_t node, int slot) {
+    while (*static_cast<volatile const uint32_t*>(chain.is_there + node) == 0) {
+    }
+    __threadfence();
+    const auto* const words = reinterpret_cast<const volatile uint32_t*>(chain.state + node * kSlots + slot);
+    uint32_t word[sizeof(State) / 4];
+    for (int w = 0; w < static_cast<int>(sizeof(State) / 4); ++w) word[w] = words[w];
+    State state;
+    memcpy(&state, word, sizeof(State));
+    return state;
+}
+
+// What `count` lanes' nodes from `node` on have, joined.
+template <class S, class State = typename S::State>
+BK_DEVICE State meet_by_lanes(const S& scan, const ScanChain<State>& chain, int64_t node, int count, int lane) {
+    const State state = lane < count ? meet<1>(chain, node + lane, 0) : scan.identity();
+    return last_lane(join_lanes(scan, state, lane, 32), 32);
+}
+
+// What comes before `piece`, which comes to `own`. Called by all threads of a block: with one slot every warp has the same
+// `own`, else each of its lanes. `shared` has a place for each warp and slot, which nothing else uses meanwhile.
+template <int kSlots, int kWarps, class S, class State = typename S::State>
+BK_DEVICE State find_before(const S& scan, const ScanChain<State>& chain, uint32_t group, int piece, const State& own,
+                            State (&shared)[kWarps][kSlots]) {
+    constexpr int fan = kFan<kSlots>;
+    static_assert(kSlots == 1 || kWarps == fan, "a warp looks for one piece of a batch");
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int batch = piece / fan, in_batch = piece % fan, above = batch / fan, in_above = batch % fan;
+    const int64_t first = int64_t{group} * chain.nodes, batches = first + chain.pieces, beyond = batches + chain.batches;
+    const bool ends_batch = in_batch == fan - 1, ends_above = ends_batch && in_above == fan - 1;
+    if (warp == 0) leave<kSlots>(chain, first + piece, lane, own);
+    State pieces, before;  // before: this batch
+    if constexpr (kSlots == 1) {
+        State found = scan.identity();
+        if (warp == 0) {
+            found = meet_by_lanes(scan, chain, first + piece - in_batch, in_batch, lane);
+            if (ends_batch) leave<kSlots>(chain, batches + batch, lane, scan.join(found, own));
+        } else if (warp == 1) {
+            found = meet_by_lanes(scan, chain, batches + batch - in_above, in_above, lane);
+        } else if (warp == 2 && above > 0) {
+            found = meet<kSlots>(chain, beyond + above, 0);
+        }
+        if (lane == 0) shared[warp][0] = found;
+        __syncthreads();
+        pieces = shared[0][0];
+        before = scan.join(shared[2][0], shared[1][0]);
+    } else {
+        shared[warp][lane] = warp < in_batch ? meet<kSlots>(chain, first + piece - in_batch + warp, lane) : scan.identity();
+        __syncthreads();
+        pieces = shared[0][lane];
+        for (int w = 1; w < kWarps; ++w) pieces = scan.join(pieces, shared[w][lane]);
+        if (warp == 0 && ends_batch) leave<kSlots>(chain, batches + batch, lane, scan.join(pieces, own));
+        __syncthreads();
+        State found = scan.identity();  // at most kWarps - 1 batches; the last warp looks above them
+        if (warp < in_above) found = meet<kSlots>(chain, batches + batch - in_above + warp, lane);
+        if (warp == kWarps - 1 && above > 0) found = meet<kSlots>(chain, beyond + above, lane);
+        shared[warp][lane] = found;
+        __syncthreads();
+        before = shared[kWarps - 1][lane];
+        for (int w = 0; w + 1 < kWarps; ++w) before = scan.join(before, shared[w][lane]);
+    }
+    if (warp == 0 && ends_above && piece + 1 < chain.pieces)
+        leave<kSlots>(chain, beyond + above + 1, lane, scan.join(before, scan.join(pieces, own)));
+    return scan.join(before, pieces);
+}
+
+}  // namespace bk

@@ -1,0 +1,199 @@
+// Threads take rows, or chunks of a long one. Rows that lie across memory are scanned side by side.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "core/rows/scan.h"
+#include "core/types/vec.h"
+
+namespace bk {
+
+// A row of more terms is scanned in chunks, whatever the number of threads, and in no more than kMostScanChunks.
+constexpr int64_t kScanChunk = int64_t{1} << 15;
+constexpr int64_t kMostScanChunks = 256;
+constexpr int64_t kScanRows = 128;  // side by side
+
+template <class T, class S, int Operands>
+size_t scan_parts_bytes(const ScanAxes<Operands>&) {
+    return 0;
+}
+
+// An input's term at a place, or at the next one, which may not be there.
+template <bool kIsAhead, class T>
+BK_HD T term_at(const T* row, int64_t step, int64_t place, int64_t length) {
+    if constexpr (kIsAhead)
+        return place + 1 < length ? row[(place + 1) * step] : narrow<T>(compute_t<T>(1));
+    else
+        return row[place * step];
+}
+
+template <class S, class Out, class In>
+struct RowScan {
+    static constexpr int kOut = Out::count, kOperands = Out::count + In::count;
+    using State = typename S::State;
+    const S& scan;
+    const ScanAxes<kOperands>& axes;
+    const Out& out;
+    const In& in;
+
+    int64_t chunk() const { return std::max(kScanChunk, ceil_div(axes.length, kMostScanChunks)); }
+
+    // The terms [first, last) of a row, joined. Their results are written where they are wanted; `before` is what precedes
+    // them.
+    template <size_t... O, size_t... I>
+    BK_HD State scan_terms(const int64_t* offset, const State& before, int64_t first, int64_t last, bool is_wanted,
+                           std::index_sequence<O...>, std::index_sequence<I...>) const {
+        State sum = scan.identity(), previous = before;
+        const bool is_first = first == 0;
+        for (int64_t i = first; i < last; ++i) {
+            sum = scan.join(sum, scan.term(i, widen(element<I>(offset, i))...));
+            if (!is_wanted) continue;
+            const State through = is_first ? sum : scan.join(before, sum);
+            store_result<O...>(offset, i, scan.value(i, previous, through, widen(element<I>(offset, i))...));
+            previous = through;
+        }
+        return sum;
+    }
+
+    // Rows [begin, end), one chunk after another; or these chunks of a single row, where `of_chunk` has a place for each: what
+    // precedes them or, for a first pass, what they come to.
+    template <class... Indices>
+    BK_HD void rows(int64_t begin, int64_t end, State* of_chunk, bool is_first_pass, Indices... indices) const {
+        const Walk<kOperands, uint64_t> walk(axes.rows);
+        const int64_t size = chunk(), count = of_chunk == nullptr ? ceil_div(axes.length, size) : 1;
+        for (int64_t at = begin; at < end; ++at) {
+            const int64_t row = of_chunk == nullptr ? at : 0, start = of_chunk == nullptr ? 0 : at;
+            int64_t offset[kOperands];
+            locate(walk, row, offset);
+            State before = of_chunk == nullptr || is_first_pass ? scan.identity() : of_chunk[at];
+            for (int64_t c = start; c < start + count; ++c) {
+                const State sum =
+                    scan_terms(offset, before, c * size, std::min((c + 1) * size, axes.length), !is_first_pass, indices...);
+                before = c == 0 || is_first_pass ? sum : scan.join(before, sum);
+            }
+            if (is_first_pass) of_chunk[at] = before;
+        }
+    }
+
+    // Blocks of `width` neighbours along the last axis of the rows.
+    template <size_t... O, size_t... I>
+    BK_HD void across(int64_t begin, int64_t end, int64_t width, std::index_sequence<O...> o,
+                      std::index_sequence<I...> i) const {
+        const int last = axes.rows.rank - 1;
+        Layout<kOperands> outer = axes.rows;
+        outer.rank = last;
+        const Walk<kOperands, uint64_t> walk(outer);
+        const int64_t length = axes.rows.extent[last], blocks = ceil_div(length, width);
+        int64_t beside[kOperands];
+        bool is_unit = true;
+        for (int k = 0; k < kOperands; ++k) {
+            beside[k] = axes.rows.stride[k][last];
+            is_unit = is_unit && beside[k] == 1;
+        }
+        State state[kScanRows];
+        for (int64_t at = begin; at < end; ++at) {
+            int64_t offset[kOperands];
+            locate(walk, at / blocks, offset);
+            const int64_t first = at % blocks * width, count = std::min(width, length - first);
+            for (int k = 0; k < kOperands; ++k) offset[k] += first * beside[k];
+            for (int64_t j = 0; j < count; ++j) state[j] = scan.identity();
+            for (int64_t place = 0; place < axes.length; ++place) {
+                if (is_unit)
+                    places<true>(state, offset, place, count, beside, o, i);
+                else
+                    places<false>(state, offset, place, count, beside, o, i);
+            }
+        }
+    }
+
+private:
+    static void locate(const Walk<kOperands, uint64_t>& walk, int64_t row, int64_t (&offset)[kOperands]) {
+        const auto found = walk(static_cast<uint64_t>(row));
+        for (int k = 0; k < kOperands; ++k) offset[k] = signed_offset(found.of[k]);
+    }
+
+    template <size_t I>
+    BK_HD auto element(const int64_t* offset, int64_t i) const {
+        return term_at<S::kAhead == static_cast<int>(I)>(get<I>(in.pointer) + offset[kOut + I], axes.step[kOut + I], i,
+                                                         axes.length);
+    }
+
+    template <size_t... O, class Result>
+    BK_HD void store_result(const int64_t* offset, int64_t i, const Result& result) const {
+        auto y = pack(Vec<std::remove_pointer_t<std::decay_t<decltype(get<O>(out.pointer))>>, 1>{}...);
+        put(y, 0, result);
+        ((get<O>(out.pointer)[offset[O] + i * axes.step[O]] = get<O>(y).lane[0]), ...);
+    }
+
+    // One place of rows side by side.
+    template <bool kUnit, size_t... O, size_t... I>
+    BK_HD void places(State* BK_RESTRICT state, const int64_t* offset, int64_t place, int64_t count, const int64_t* beside,
+                      std::index_sequence<O...>, std::index_sequence<I...>) const {
+        int64_t at[kOperands];
+        for (int k = 0; k < kOperands; ++k) at[k] = offset[k] + place * axes.step[k];
+        const bool is_last = place + 1 == axes.length;
+        BK_VECTOR_LOOP
+        for (int64_t j = 0; j < count; ++j) {
+            const auto x = pack(side<I, kUnit>(at, j, beside, is_last)...);
+            const State before = state[j], through = scan.join(before, scan.term(place, get<I>(x)...));
+            auto y = pack(Vec<std::remove_pointer_t<std::decay_t<decltype(get<O>(out.pointer))>>, 1>{}...);
+            put(y, 0, scan.value(place, before, through, get<I>(x)...));
+            ((get<O>(out.pointer)[at[O] + (kUnit ? j : j * beside[O])] = get<O>(y).lane[0]), ...);
+            state[j] = through;
+        }
+    }
+
+    template <size_t I, bool kUnit>
+    BK_HD auto side(const int64_t* at, int64_t j, const int64_t* beside, bool is_last) const {
+        const auto* const x = get<I>(in.pointer) + at[kOut + I] + (kUnit ? j : j * beside[kOut + I]);
+        using T = std::decay_t<decltype(*x)>;
+        if constexpr (S::kAhead == static_cast<int>(I))
+            return is_last ? compute_t<T>(1) : widen(x[axes.step[kOut + I]]);
+        else
+            return widen(*x);
+    }
+};
+
+template <class S, class... Out, class... In>
+Status run_scan(const Launch&, const ScanAxes<sizeof...(Out) + sizeof...(In)>& axes, const S& scan, const Outputs<Out...>& out,
+                const Inputs<In...>& in) {
+    constexpr typename Outputs<Out...>::Indices o{};
+    constexpr typename Inputs<In...>::Indices i{};
+    const RowScan<S, Outputs<Out...>, Inputs<In...>> work{scan, axes, out, in};
+    const int64_t rows = axes.rows.numel(), threads = thread_count();
+    const int64_t bytes = (sizeof(Out) + ...) + (sizeof(In) + ...);
+    using State = typename S::State;
+    if (!axes.runs_along()) {
+        const int64_t beside = axes.rows.extent[axes.rows.rank - 1], lines = rows / beside;
+        // Narrow blocks where there are too few to go round.
+        const int64_t fair = ceil_div(rows, 2 * threads);
+        const int64_t width = std::min(beside, std::max<int64_t>(16, std::min(kScanRows, fair)));
+        parallel_ranges(lines * ceil_div(beside, width), grain_for(bytes * width * axes.length),
+                        [&](int64_t begin, int64_t end) { work.across(begin, end, width, o, i); });
+        return Status::kOk;
+    }
+    State before[kMostScanChunks];
+    const int64_t chunks = ceil_div(axes.length, work.chunk());
+    const bool shares_row = rows == 1 && chunks > 1 && threads > 1;
+    const auto pass = [&](bool is_first) {
+        const int64_t items = shares_row ? chunks : rows, grain = shares_row ? 1 : grain_for(bytes * axes.length);
+        parallel_ranges(items, grain, [&](int64_t begin, int64_t end) {
+            work.rows(begin, end, shares_row ? before : nullptr, is_first, o, i);
+        });
+    };
+    if (shares_row) {
+        pass(true);
+        State sum = scan.identity();
+        for (int64_t c = 0; c < chunks; ++c) {
+            const State through = c == 0 ? before[0] : scan.join(sum, before[c]);
+            before[c] = sum;
+            sum = through;
+        }
+    }
+    pass(false);
+    return Status::kOk;
+}
+
+}  // namespace bk

@@ -1,0 +1,294 @@
+// One kernel. A row is scanned by a part of a warp, by a warp or by several warps of a block, tile after tile; each thread
+// joins a few neighbours. Where neighbours in memory are terms, lanes share a row and load vectors; where they are of
+// different rows, lanes take rows. Of few long rows each tile is a block's, and a chain tells it what comes before.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "core/pointwise/long_walk.h"
+#include "core/rows/scan.h"
+#include "core/rows/scan_chain.cuh"
+#include "core/types/vec.h"
+
+namespace bk {
+
+constexpr int kScanThreads = 256, kScanWarps = kScanThreads / 32;
+constexpr int kScanTerms = 16;  // of a thread in a tile
+// Blocks that fill a large chip. A constant, so that the order of joins is the same on every one.
+constexpr int64_t kScanBlocks = 1056;
+
+template <int Operands>
+struct ScanGrid {
+    LongWalk<Operands> row;
+    int64_t step[Operands];
+    uint32_t rows;
+    int64_t length, part;  // part: terms of a row that a block scans
+    int width, deep;       // lanes and warps that share a row, powers of two; several warps only of whole ones
+    int vectors;           // of a thread in a tile
+    bool is_dense;         // vectors may be loaded and stored as such
+};
+
+// N terms from `place` on, of which `exist` do.
+template <int N, bool kIsAhead, class T>
+BK_DEVICE Vec<T, N> load_terms(const T* row, int64_t step, int64_t place, int exist, int64_t length, bool is_dense) {
+    Vec<T, N> x{};
+    if (!kIsAhead && is_dense && exist == N) {
+        const bool turned = step < 0;
+        const Vec<T, N> found = load<N>(turned ? row - (place + N - 1) : row + place);
+#pragma unroll
+        for (int i = 0; i < N; ++i) x.lane[i] = turned ? found.lane[N - 1 - i] : found.lane[i];
+        return x;
+    }
+    const T* const first = row + (place + kIsAhead) * step;
+    const int there = kIsAhead && exist > 0 && place + exist == length ? exist - 1 : exist;
+#pragma unroll
+    for (int i = 0; i < N; ++i) x.lane[i] = i < there ? first[i * step] : kIsAhead ? narrow<T>(compute_t<T>(1)) : T{};
+    return x;
+}
+
+template <int N, class T>
+BK_DEVICE void store_terms(T* row, int64_t step, int64_t place, int exist, bool is_dense, const Vec<T, N>& y) {
+    if (is_dense && exist == N) {
+        const bool turned = step < 0;
+        Vec<T, N> given;
+#pragma unroll
+        for (int i = 0; i < N; ++i) given.lane[i] = turned ? y.lane[N - 1 - i] : y.lane[i];
+        store<N>(turned ? row - (place + N - 1) : row + place, given);
+        return;
+    }
+    T* const first = row + place * step;
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+        if (i < exist) first[i * step] = y.lane[i];
+}
+
+// How many of the N places from `place` on are before `end`.
+template <int N>
+BK_DEVICE int existing(int64_t place, int64_t end) {
+    return end - place >= N ? N : end > place ? static_cast<int>(end - place) : 0;
+}
+
+// A thread takes U vectors of N terms a tile. In rows that lie across memory U is 1, and lanes have a row each.
+template <int N, int U, class S, class... Out, class... In, size_t... O, size_t... I>
+BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs<In...>& in,
+                         const ScanGrid<sizeof...(Out) + sizeof...(In)>& grid, const ScanChain<typename S::State>& chain,
+                         std::index_sequence<O...>, std::index_sequence<I...>) {
+    using State = typename S::State;
+    constexpr int kOut = sizeof...(Out);
+    constexpr int kSlots = U == 1 ? 32 : 1;  // rows of a warp, where several warps share them
+    __shared__ State of_warp[2][kScanWarps][kSlots];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int at = lane % grid.width, level = warp % grid.deep, slot = kSlots == 1 ? 0 : lane;
+    uint32_t group = blockIdx.x, piece = 0;
+    if (chain.ticket != nullptr) {
+        __shared__ uint32_t ticket;
+        if (threadIdx.x == 0) ticket = atomicAdd(chain.ticket, 1u);
+        __syncthreads();
+        group = ticket % chain.groups;
+        piece = ticket / chain.groups;
+    }
+    const int64_t row = (int64_t{group} * (kScanWarps / grid.deep) + warp / grid.deep) * (32 / grid.width) + lane / grid.width;
+    const bool has_row = row < grid.rows;
+    int64_t offset[kOut + sizeof...(In)] = {};
+    if (has_row) grid.row(static_cast<uint32_t>(row), offset);
+    const int64_t begin = piece * grid.part;
+    const int64_t stop = begin + grid.part < grid.length ? begin + grid.part : grid.length, end = has_row ? stop : begin;
+    State carry = scan.identity();
+    const int64_t span = int64_t{grid.width} * N * grid.vectors;
+    int buffer = 0;
+    for (int64_t tile = begin; tile < stop; tile += span * grid.deep, buffer ^= 1) {
+        const int64_t first = tile + level * span + at * N;
+        Pack<Vec<In, N>...> x[U];
+#pragma unroll
+        for (int u = 0; u < U; ++u)
+            if (u < grid.vectors) {
+                const int64_t place = first + u * grid.width * N;
+                const int exist = existing<N>(place, end);
+                x[u] = pack(load_terms<N, S::kAhead == static_cast<int>(I)>(
+                    get<I>(in.pointer) + offset[kOut + I], grid.step[kOut + I], place, exist, grid.length, grid.is_dense)...);
+            }
+        State before[U];
+        State sum = grid.deep == 1 ? carry : scan.identity();
+#pragma unroll
+        for (int u = 0; u < U; ++u) {
+            if (u >= grid.vectors) break;
+            const int64_t place = first + u * grid.width * N;
+            const int exist = existing<N>(place, end);
+            State own = scan.identity();
+#pragma unroll
+            for (int i = 0; i < N; ++i)
+                if (i < exist) {
+                    const State term = scan.term(place + i, widen(get<I>(x[u]).lane[i])...);
+                    own = i == 0 ? term : scan.join(own, term);
+                }
+            const State through = join_lanes(scan, own, at, grid.width);
+            const State below = lane_below(through, 1, grid.width);
+            before[u] = at == 0 ? sum : scan.join(sum, below);
+            sum = scan.join(sum, last_lane(through, grid.width));
+        }
+        State base = scan.identity();
+        if (grid.deep > 1) {
+            if (kSlots > 1 || lane == 0) of_warp[buffer][warp][slot] = sum;
+            __syncthreads();
+            State mine = scan.identity(), all = scan.identity();
+            for (int w = 0; w < grid.deep; ++w) {
+                if (w == level) mine = all;
+                all = scan.join(all, of_warp[buffer][warp - level + w][slot]);
+            }
+            if (chain.ticket != nullptr)
+                carry = find_before<kSlots>(scan, chain, group, static_cast<int>(piece), all, of_warp[buffer ^ 1]);
+            base = scan.join(carry, mine);
+            carry = scan.join(carry, all);
+        } else {
+            carry = sum;
+        }
+#pragma unroll
+        for (int u = 0; u < U; ++u) {
+            if (u >= grid.vectors) break;
+            const int64_t place = first + u * grid.width * N;
+            const int exist = existing<N>(place, end);
+            State last = grid.deep > 1 ? scan.join(base, before[u]) : before[u];
+            Pack<Vec<Out, N>...> y;
+#pragma unroll
+            for (int i = 0; i < N; ++i) {
+                const State through = scan.join(last, scan.term(place + i, widen(get<I>(x[u]).lane[i])...));
+                put(y, i, scan.value(place + i, last, through, widen(get<I>(x[u]).lane[i])...));
+                last = through;
+            }
+            (store_terms<N>(get<O>(out.pointer) + offset[O], grid.step[O], place, exist, grid.is_dense, get<O>(y)), ...);
+        }
+    }
+}
+
+template <int N, int U, class S, class Out, class In>
+__global__ void __launch_bounds__(kScanThreads, U > 1 ? 4 : 3)
+    scan_kernel(S scan, Out out, In in, const __grid_constant__ ScanGrid<Out::count + In::count> grid,
+                ScanChain<typename S::State> chain) {
+    scan_rows<N, U>(scan, out, in, grid, chain, typename Out::Indices{}, typename In::Indices{});
+}
+
+struct ScanShape {
+    bool is_along;
+    int width, deep, vectors;
+    int64_t tile;        // terms of a row that its threads take at once
+    int64_t row_blocks;  // blocks that all rows take
+    int64_t pieces;      // of a row, with a workspace
+};
+
+// Axes are collapsed. `lanes` elements fill a vector.
+template <int Operands>
+ScanShape plan_scan(const ScanAxes<Operands>& axes, int lanes) {
+    ScanShape shape{};
+    shape.is_along = axes.runs_along();
+    const int n = shape.is_along ? lanes : kScanTerms, most = kScanTerms / n;
+    const int64_t pieces = ceil_div<int64_t>(axes.length, n);
+    shape.width = shape.deep = 1;
+    if (shape.is_along)
+        while (shape.width < 32 && shape.width < pieces) shape.width *= 2;
+    const int64_t one_warp = int64_t{shape.width} * (shape.is_along ? most : 1);
+    if (pieces > one_warp)
+        while (shape.deep < kScanWarps && int64_t{shape.width} * shape.deep < pieces) shape.deep *= 2;
+    shape.vectors = static_cast<int>(std::min<int64_t>(most, ceil_div<int64_t>(pieces, int64_t{shape.width} * shape.deep)));
+    shape.tile = int64_t{shape.width} * shape.deep * shape.vectors * n;
+    const int64_t rows = axes.rows.numel();
+    shape.row_blocks = ceil_div<int64_t>(rows, int64_t{kScanWarps / shape.deep} * (32 / shape.width));
+    const int64_t tiles = ceil_div(axes.length, shape.tile);
+    shape.pieces = 2 * shape.row_blocks <= kScanBlocks && tiles * shape.row_blocks <= INT32_MAX ? tiles : 1;
+    return shape;
+}
+
+// A chain where rows are cut into pieces; a tile is as many warps as a block has then.
+template <class State>
+ScanChain<State> carve_pieces(Carver* carver, const ScanShape& shape) {
+    if (shape.pieces == 1) return {};
+    const uint32_t groups = static_cast<uint32_t>(shape.row_blocks);
+    return shape.is_along ? carve_chain<1, State>(carver, groups, shape.pieces)
+                          : carve_chain<32, State>(carver, groups, shape.pieces);
+}
+
+template <class T, class S, int Operands>
+size_t scan_parts_bytes(const ScanAxes<Operands>& axes) {
+    const ScanShape shape = plan_scan(axes, kVectorLanes<T>);
+    Carver carver;
+    carve_pieces<typename S::State>(&carver, shape);
+    return carver.bytes();
+}
+
+// Whether an operand is dense along the axis, walked as the others are, and its vectors of N are aligned in each row.
+template <int N, class T, int Operands>
+bool has_vectors(const ScanAxes<Operands>& axes, int operand, const T* first) {
+    const bool turned = axes.step[0] < 0;
+    if (axes.step[operand] != (turned ? -1 : 1)) return false;
+    for (int d = 0; d < axes.rows.rank; ++d)
+        if (axes.rows.stride[operand][d] % N != 0) return false;
+    return is_aligned(turned ? first - (N - 1) : first, sizeof(T) * N);
+}
+
+template <int N, int kAhead, int Operands, class... Out, class... In, size_t... O, size_t... I>
+bool all_have_vectors(const ScanAxes<Operands>& axes, const Outputs<Out...>& out, const Inputs<In...>& in,
+                      std::index_sequence<O...>, std::index_sequence<I...>) {
+    return (has_vectors<N>(axes, O, get<O>(out.pointer)) && ...) &&
+           ((kAhead == static_cast<int>(I) || has_vectors<N>(axes, sizeof...(Out) + I, get<I>(in.pointer))) && ...);
+}
+
+// Fewer than 2^31 rows, axes collapsed.
+template <class S, class... Out, class... In>
+Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + sizeof...(In)>& axes, const S& scan,
+                      const Outputs<Out...>& out, const Inputs<In...>& in) {
+    constexpr int N = kVectorBytes / Inputs<In...>::widest;
+    using State = typename S::State;
+    const ScanShape shape = plan_scan(axes, N);
+    ScanGrid<sizeof...(Out) + sizeof...(In)> grid{};
+    grid.row = LongWalk<sizeof...(Out) + sizeof...(In)>(axes.rows);
+    std::copy(axes.step, axes.step + sizeof...(Out) + sizeof...(In), grid.step);
+    grid.rows = static_cast<uint32_t>(axes.rows.numel());
+    grid.length = grid.part = axes.length;
+    grid.width = shape.width;
+    grid.deep = shape.deep;
+    grid.vectors = shape.vectors;
+    grid.is_dense = shape.is_along && all_have_vectors<N, S::kAhead>(axes, out, in, typename Outputs<Out...>::Indices{},
+                                                                     typename Inputs<In...>::Indices{});
+    Carver counter;
+    carve_pieces<State>(&counter, shape);
+    bool found = false;
+    BK_TRY(find_workspace(launch, counter.bytes(), &found));
+    ScanChain<State> chain;
+    int64_t blocks = shape.row_blocks;
+    if (found) {
+        Carver carver(launch.workspace);
+        chain = carve_pieces<State>(&carver, shape);
+        grid.part = shape.tile;
+        blocks *= shape.pieces;
+        BK_TRY(fill_bytes(launch, chain.ticket, 0, sizeof(uint32_t) * (1 + size_t{chain.groups} * chain.nodes)));
+    }
+    const Grid all{dim3(static_cast<unsigned>(blocks)), dim3(kScanThreads)};
+    using To = Outputs<Out...>;
+    using From = Inputs<In...>;
+    if (shape.is_along)
+        return launch_kernel(launch, all, scan_kernel<N, kScanTerms / N, S, To, From>, scan, out, in, grid, chain);
+    return launch_kernel(launch, all, scan_kernel<kScanTerms, 1, S, To, From>, scan, out, in, grid, chain);
+}
+
+template <class S, class... Out, class... In>
+Status run_scan(const Launch& launch, ScanAxes<sizeof...(Out) + sizeof...(In)> axes, const S& scan, Outputs<Out...> out,
+                Inputs<In...> in) {
+    constexpr int64_t kMostRows = int64_t{1} << 30;
+    if (axes.rows.numel() <= kMostRows) return scan_some_rows(launch, axes, scan, out, in);
+    int widest = 0;
+    for (int d = 1; d < axes.rows.rank; ++d)
+        if (axes.rows.extent[d] > axes.rows.extent[widest]) widest = d;
+    int64_t half[sizeof...(Out) + sizeof...(In)];
+    const int64_t extent = axes.rows.extent[widest];
+    for (int k = 0; k < static_cast<int>(sizeof...(Out) + sizeof...(In)); ++k)
+        half[k] = extent / 2 * axes.rows.stride[k][widest];
+    axes.rows.extent[widest] = extent / 2;
+    BK_TRY(run_scan(launch, axes, scan, out, in));
+    move_by(&out, &in, half);
+    axes.rows.extent[widest] = extent - extent / 2;
+    return run_scan(launch, axes, scan, out, in);
+}
+
+}  // namespace bk

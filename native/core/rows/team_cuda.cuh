@@ -1,0 +1,53 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/rows/team.h"
+
+namespace bk {
+
+constexpr int kMostTeamThreads = 256;
+
+struct Team {
+    void* scratch;
+    int rank, size;
+    BK_HD void sync() const {
+#if BK_ON_GPU
+        __syncthreads();
+#endif
+    }
+    // The sum over the threads of a team, in a fixed order; all of them get it.
+    template <class C>
+    BK_HD C sum(C mine) const {
+#if BK_ON_GPU
+        __shared__ C part[kMostTeamThreads];
+        __syncthreads();
+        part[rank] = mine;
+        for (int half = size / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if (rank < half) part[rank] += part[rank + half];
+        }
+        __syncthreads();
+        return part[0];
+#else
+        return mine;
+#endif
+    }
+};
+
+template <class Job>
+__global__ void __launch_bounds__(kMostTeamThreads) team_kernel(const Job job) {
+    BK_LAUNCH_SHARED(uint4, scratch);
+    job(Team{scratch, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}, int64_t{blockIdx.x});
+}
+
+template <class Job>
+Status run_teams(const Launch& launch, int64_t items, int64_t bytes, const Job& job, bool has_scratch) {
+    if (items > kMaxGridX) return fail(Status::kUnsupported, "%lld rows are too many for one launch", (long long)items);
+    const unsigned threads = bytes <= 512 ? 32 : bytes <= 2048 ? 128 : kMostTeamThreads;
+    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(items)), dim3(threads), 1, has_scratch ? kTeamScratch : 0u},
+                         team_kernel<Job>, job);
+}
+
+}  // namespace bk

@@ -1,0 +1,271 @@
+// Row functions of the losses over classes: cross entropy of an index or of probabilities, and multi-class margins.
+//
+// Each saves its row's term, and maps the row to its gradient. start() takes the target of the row and, for the gradient, dy.
+#pragma once
+
+#include <cstdint>
+
+#include "core/math/half_power.h"
+#include "core/math/math.h"
+#include "core/platform.h"
+#include "core/rows/row_map.h"
+#include "loss/likelihood.h"
+#include "loss/margin.h"
+
+namespace bk {
+
+// x at the position `target`, if that is among them, else 0.
+template <class C, class W, int N>
+BK_HD C picked_of(const C (&x)[N], const W& where, int32_t target) {
+#if BK_ON_GPU
+    C picked = 0;
+#pragma unroll
+    for (int i = 0; i < N; ++i) picked = static_cast<int32_t>(where.at(i)) == target ? x[i] : picked;
+    return picked;
+#else
+    const int64_t place = target - where.at(0);  // elements are neighbours
+    return place >= 0 && place < where.count() ? x[place] : C(0);
+#endif
+}
+
+// What is subtracted before exponentials: nothing from elements that are all -inf.
+template <class C>
+BK_HD C base_of(C max) {
+    return math::select(max == -C(INFINITY), C(0), max);
+}
+
+// Exponentials of x - base in place of x; their sum.
+template <class T, int N>
+BK_HD compute_t<T> exponentials(compute_t<T> (&x)[N], compute_t<T> base) {
+    using C = compute_t<T>;
+#if BK_ON_GPU
+#pragma unroll
+#endif
+    for (int i = 0; i < N; ++i) x[i] = math::exp<T>(x[i] - base);
+    return sum_of<C>(x);
+}
+
+// log(sum of exp(x)) - x[target]. An index outside the classes, or `ignored`, gives a term and gradients of 0.
+template <class T>
+struct CrossEntropyRows : RowDefaults {
+    using C = compute_t<T>;
+    struct Acc {
+        C max, sum, picked;  // of exp(x - base_of(max)); x[target]
+    };
+    struct Row {
+        int32_t target;
+        C scale, max, factor, term;
+    };
+    struct Part {
+        C factor;
+    };
+    using Held = C;
+
+    int64_t classes, ignored;
+    C factor;
+
+    BK_HD Row start(int64_t target, C dy = C(1)) const {
+        const bool valid = target >= 0 && target < classes && target != ignored;
+        return {valid ? static_cast<int32_t>(target) : -1, dy * factor, 0, 0, 0};
+    }
+    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
+    BK_HD Held pad() const { return -C(INFINITY); }
+    BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0)}; }
+
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
+        const C max = max_of(x), picked = picked_of(x, where, row.target);
+        return {max, exponentials<T>(x, base_of(max)), picked};
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        const bool first = a.max > b.max;
+        const Acc high = first ? a : b, low = first ? b : a;
+        return {high.max, high.sum + low.sum * math::exp<T>(low.max - base_of(high.max)), a.picked + b.picked};
+    }
+    BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
+        row.max = base_of(all.max);
+        row.term = row.target < 0 ? C(0) : math::log<T>(all.sum) + (row.max - all.picked);
+        row.factor = row.scale / all.sum;
+        return false;
+    }
+    BK_HD Part part(const Row& row, const Acc& mine) const { return {math::exp<T>(base_of(mine.max) - row.max) * row.factor}; }
+    BK_HD Pack<C> map(const Row& row, const Part& part, int64_t j, Held e) const {
+        const C share = e * part.factor - math::select(static_cast<int32_t>(j) == row.target, row.scale, C(0));
+        return pack(math::select(row.target < 0, C(0), share));
+    }
+    BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
+};
+
+// -sum of q log(softmax(x)), where a share q of 0 adds nothing.
+template <class T>
+struct SoftCrossEntropyRows : RowDefaults {
+    using C = compute_t<T>;
+    struct Acc {
+        C max, sum, shares, product;  // sum of q, and of q (x - base_of(max))
+    };
+    struct Row {
+        C scale, max, shares, factor, term;
+    };
+    struct Part {
+        C factor;
+    };
+    struct Held {
+        C x, q;
+    };
+
+    C factor;
+
+    BK_HD Row start(C dy = C(1)) const { return {dy * factor, 0, 0, 0, 0}; }
+    BK_HD Held hold(const Row&, int64_t, C x, C q) const { return {x, q}; }
+    BK_HD Held pad() const { return {-C(INFINITY), C(0)}; }
+    BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0), C(0)}; }
+
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
+        C x[N], q[N], product[N];
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int i = 0; i < N; ++i) x[i] = held[i].x, q[i] = held[i].q;
+        const C max = max_of(x), base = base_of(max);
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int i = 0; i < N; ++i) product[i] = share(q[i], x[i] - base);
+        const C sum = exponentials<T>(x, base);
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int i = 0; i < N; ++i) held[i].x = x[i];
+        return {max, sum, sum_of(q), sum_of(product)};
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        const bool first = a.max > b.max;
+        const Acc high = first ? a : b, low = first ? b : a;
+        const C base = base_of(high.max);
+        return {high.max, high.sum + low.sum * math::exp<T>(low.max - base), a.shares + b.shares,
+                high.product + (low.product + share(low.shares, base_of(low.max) - base))};
+    }
+    BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
+        row.max = base_of(all.max);
+        row.shares = all.shares;
+        row.term = share(all.shares, math::log<T>(all.sum)) - all.product;
+        row.factor = all.shares * row.scale / all.sum;
+        return false;
+    }
+    BK_HD Part part(const Row& row, const Acc& mine) const { return {math::exp<T>(base_of(mine.max) - row.max) * row.factor}; }
+    BK_HD Pack<C> map(const Row& row, const Part& part, int64_t, const Held& held) const {
+        return pack(held.x * part.factor - held.q * row.scale);
+    }
+    BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
+};
+
+// x to the power p, for x >= 0.
+template <class T>
+BK_HD compute_t<T> power_of(compute_t<T> x, compute_t<T> p) {
+    if (p == 1) return x;
+    if (p == 2) return x * x;
+    return math::pow<T>(x, p);
+}
+
+// The mean over the classes of max(0, margin - x[target] + x[j])^p, j not being the target. Two passes: the first finds
+// x[target].
+template <class T>
+struct MultiMarginRows : RowDefaults {
+    using C = compute_t<T>;
+    struct Acc {
+        C picked, sum, slopes;
+    };
+    struct Row {
+        int32_t target;
+        C scale, above, slopes, term;  // above: margin - x[target]
+        int32_t pass;
+    };
+    using Held = C;
+    static constexpr bool kOnePass = false;
+
+    int64_t classes;
+    C margin, p, factor;
+
+    BK_HD Row start(int64_t target, C dy = C(1)) const {
+        const bool valid = target >= 0 && target < classes;
+        return {valid ? static_cast<int32_t>(target) : -1, dy * factor, 0, 0, 0, 0};
+    }
+    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
+    BK_HD Held pad() const { return 0; }
+    BK_HD Acc identity() const { return {0, 0, 0}; }
+    BK_HD C slope(C hinge) const { return hinge > C(0) ? (p == 1 ? C(1) : p * power_of<T>(hinge, p - 1)) : C(0); }
+
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
+        if (row.pass == 0) return {picked_of(x, where, row.target), 0, 0};
+        C sum = 0, slopes = 0;
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int i = 0; i < N; ++i) {
+            if (!where.has(i) || static_cast<int32_t>(where.at(i)) == row.target) continue;
+            const C hinge = positive_part(row.above + x[i]);
+            sum += power_of<T>(hinge, p);
+            slopes += slope(hinge);
+        }
+        return {0, sum, slopes};
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.picked + b.picked, a.sum + b.sum, a.slopes + b.slopes}; }
+    BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
+        if (row.target < 0 || row.pass == 2) return false;
+        if (row.pass++ == 0) {
+            row.above = margin - all.picked;
+            return true;
+        }
+        row.slopes = all.slopes;
+        row.term = all.sum / static_cast<C>(classes);
+        return false;
+    }
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t j, Held x) const {
+        if (row.target < 0) return pack(C(0));
+        return pack((static_cast<int32_t>(j) == row.target ? -row.slopes : slope(row.above + x)) *
+                    (row.scale / static_cast<C>(classes)));
+    }
+    BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
+};
+
+// The mean over the classes of the binary cross entropy of logits.
+template <class T>
+struct SoftMarginRows : RowDefaults {
+    using C = compute_t<T>;
+    using Acc = C;
+    struct Row {
+        C term;
+    };
+    struct Held {
+        C x, y;
+        bool exists;
+    };
+
+    int64_t classes;
+
+    BK_HD Row start() const { return {}; }
+    BK_HD Held hold(const Row&, int64_t, C x, C y) const { return {x, y, true}; }
+    BK_HD Held pad() const { return {0, 0, false}; }
+    BK_HD Acc identity() const { return 0; }
+
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
+        C term[N];
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int i = 0; i < N; ++i) term[i] = math::select(held[i].exists, bce_of_logit<T>(held[i].x, held[i].y), C(0));
+        return sum_of(term);
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
+    BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
+        row.term = classes == 0 ? C(0) : all / static_cast<C>(classes);
+        return false;
+    }
+    BK_HD Pack<> map(const Row&, Nothing, int64_t, const Held&) const { return {}; }
+    BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
+};
+
+}  // namespace bk

@@ -1,0 +1,72 @@
+// Pieces of a linear layer fused with cross entropy: a caller computes a chunk of logits, overwrites it by its gradient here,
+// and multiplies on.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/pointwise/pointwise.h"
+#include "core/rows/row_map.h"
+#include "loss/class_rows.h"
+
+namespace bk {
+
+template <class T>
+struct FlcePerRow {
+    int32_t n_rows;
+    int32_t v;
+    int64_t row_stride;
+    int64_t target_ignore;
+    float scale_per_row;
+
+    Status check() const {
+        BK_TRY(require_non_negative({{"n_rows", n_rows}, {"v", v}, {"row_stride", row_stride}}));
+        if (v < 1) return fail(Status::kInvalidProblem, "v is %d, must be >= 1", v);
+        return Status::kOk;
+    }
+    Work work() const { return all_or_none(n_rows); }
+    Status run(T* logits, const int64_t* target, float* loss_1d, const Launch& launch) const {
+        RowAxes<2, 2> axes;
+        axes.outer.append(n_rows, {row_stride, row_stride, 1, 1});
+        axes.inner.append(v, {1, 1});
+        const CrossEntropyRows<T> rows{{}, v, target_ignore, static_cast<compute_t<T>>(scale_per_row)};
+        return map_rows(launch, axes, rows, inputs(static_cast<const T*>(logits)), inputs(), inputs(target), outputs(logits),
+                        outputs(loss_1d));
+    }
+};
+
+template <class T>
+struct FlceCast {
+    int64_t n_rows;
+
+    struct Fn {
+        BK_HD compute_t<T> operator()(float loss) const { return static_cast<compute_t<T>>(loss); }
+    };
+
+    Status check() const { return require_non_negative({{"n_rows", n_rows}}); }
+    Work work() const { return all_or_none(n_rows); }
+    Status run(const float* loss_1d, T* out, const Launch& launch) const {
+        return pointwise(launch, n_rows, Fn{}, outputs(out), inputs(loss_1d));
+    }
+};
+
+template <class T>
+struct FlceScale {
+    int64_t numel;
+    float scalar;
+
+    struct Fn {
+        compute_t<T> factor;
+        BK_HD compute_t<T> operator()(compute_t<T> x) const { return x * factor; }
+    };
+
+    Status check() const { return require_non_negative({{"numel", numel}}); }
+    Work work() const { return all_or_none(numel); }
+    Status run(T* buf, const Launch& launch) const {
+        return pointwise(launch, numel, Fn{static_cast<compute_t<T>>(scalar)}, outputs(buf),
+                         inputs(static_cast<const T*>(buf)));
+    }
+};
+
+}  // namespace bk

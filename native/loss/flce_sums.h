@@ -1,0 +1,70 @@
+// Sums of a linear layer fused with cross entropy: of the rows' losses, and of the rows that count.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/reduce/reduce.h"
+
+namespace bk {
+
+BK_COLD inline ReduceAxes<1, 1> axes_of_rows(int64_t rows) {
+    ReduceAxes<1, 1> axes;
+    axes.reduced.append(rows, {1});
+    return axes;
+}
+
+// The sum of f32 losses, in f64 for f64, times a factor.
+template <class T>
+struct FlceFinalize {
+    using C = compute_t<T>;
+    struct Sum {
+        struct Acc {
+            C sum, recent;
+        };
+        static constexpr bool ignores_index = true;
+        C factor;
+        BK_HD Acc identity() const { return {0, 0}; }
+        BK_HD void add(Acc& acc, int64_t, float x) const { acc.recent += static_cast<C>(x); }
+        BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
+        BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
+        BK_HD C finish(const Acc& acc, int64_t) const { return acc.sum * factor; }
+    };
+
+    int64_t n_rows;
+    float denom_inv;
+
+    Status check() const { return require_non_negative({{"n_rows", n_rows}}); }
+    Work work() const { return n_rows == 0 ? Work::kZeros : Work::kAll; }
+    Status run(const float* loss_1d, T* out, const Launch& launch) const {
+        if (n_rows == 0) return write_zeros(launch, 1, out);
+        return reduce(launch, axes_of_rows(n_rows), Sum{static_cast<C>(denom_inv)}, outputs(out), inputs(loss_1d));
+    }
+};
+
+struct FlceCount {
+    struct Count {
+        struct Acc {
+            int64_t count;
+        };
+        static constexpr bool ignores_index = true;
+        int64_t ignored;
+        BK_HD Acc identity() const { return {0}; }
+        BK_HD void add(Acc& acc, int64_t, int64_t target) const { acc.count += target != ignored; }
+        BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.count + b.count}; }
+        BK_HD int64_t finish(const Acc& acc, int64_t) const { return acc.count; }
+    };
+
+    int32_t bt;
+    int64_t ignore_index;
+
+    Status check() const { return require_non_negative({{"bt", bt}}); }
+    Work work() const { return bt == 0 ? Work::kZeros : Work::kAll; }
+    Status run(const int64_t* target, int64_t* count_out, const Launch& launch) const {
+        if (bt == 0) return write_zeros(launch, 1, count_out);
+        return reduce(launch, axes_of_rows(bt), Count{ignore_index}, outputs(count_out), inputs(target));
+    }
+};
+
+}  // namespace bk

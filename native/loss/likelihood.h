@@ -1,0 +1,164 @@
+// Losses that are negative logarithms of likelihoods.
+#pragma once
+
+#include <cstdint>
+
+#include "core/math/math.h"
+#include "core/platform.h"
+#include "core/types/dtype.h"
+
+namespace bk {
+
+// 1 / (1 + exp(-x)), without overflow.
+template <class T>
+BK_HD compute_t<T> logistic(compute_t<T> x) {
+    using C = compute_t<T>;
+    const C e = math::exp<T>(-math::fabs<C>(x));
+    return math::select(x < C(0), e, C(1)) / (C(1) + e);
+}
+
+// a b, and 0 where a is, whatever b.
+template <class C>
+BK_HD C share(C a, C b) {
+    return math::select(a == C(0), C(0), a * b);
+}
+
+// Of x, a logit: -log of the likelihood of the share `target` of ones.
+template <class T>
+BK_HD compute_t<T> bce_of_logit(compute_t<T> x, compute_t<T> target) {
+    using C = compute_t<T>;
+    const C straight = x * math::select(x > C(0), C(1) - target, -target);
+    return straight + math::log1p<T>(math::exp<T>(-math::fabs<C>(x)));
+}
+
+// Logarithms are bounded by -100 below, and the gradient's divisor by 1e-12: a probability of 0 or 1 has finite ones.
+struct Bce {
+    template <class T>
+    struct Term {
+        using C = compute_t<T>;
+        static BK_HD C bounded(C x) { return math::select(x < C(-100), C(-100), x); }
+        BK_HD C operator()(C pred, C target) const {
+            return (target - C(1)) * bounded(math::log1p<T>(-pred)) - target * bounded(math::log<T>(pred));
+        }
+    };
+    template <class T>
+    struct Gradient {
+        using C = compute_t<T>;
+        C factor;
+        BK_HD C operator()(C pred, C target, C dy) const {
+            const C spread = (C(1) - pred) * pred;
+            return (pred - target) / math::select(spread < C(1e-12), C(1e-12), spread) * (dy * factor);
+        }
+    };
+    template <class T>
+    static Term<T> term() {
+        return {};
+    }
+    template <class T>
+    static Gradient<T> gradient(compute_t<T> factor) {
+        return {factor};
+    }
+};
+
+struct BceWithLogits {
+    template <class T>
+    struct Term {
+        using C = compute_t<T>;
+        BK_HD C operator()(C x, C target) const { return bce_of_logit<T>(x, target); }
+    };
+    template <class T>
+    struct Gradient {
+        using C = compute_t<T>;
+        C factor;
+        BK_HD C operator()(C x, C target, C dy) const { return (logistic<T>(x) - target) * (dy * factor); }
+    };
+    template <class T>
+    static Term<T> term() {
+        return {};
+    }
+    template <class T>
+    static Gradient<T> gradient(compute_t<T> factor) {
+        return {factor};
+    }
+};
+
+struct KlDiv {
+    template <class T>
+    struct Term {
+        using C = compute_t<T>;
+        BK_HD C operator()(C pred, C target) const {
+            return math::select(target > C(0), target * (math::log<T>(target) - pred), C(0));
+        }
+    };
+    template <class T>
+    struct Gradient {
+        using C = compute_t<T>;
+        C factor;
+        BK_HD C operator()(C target, C dy) const { return math::select(target > C(0), -target * (dy * factor), C(0)); }
+    };
+    template <class T>
+    static Term<T> term() {
+        return {};
+    }
+    template <class T>
+    static Gradient<T> gradient(compute_t<T> factor) {
+        return {factor};
+    }
+};
+
+// Of a rate, or of its logarithm where the flag is set.
+struct PoissonNll {
+    template <class T>
+    struct Term {
+        using C = compute_t<T>;
+        int32_t is_log;
+        BK_HD C operator()(C x, C target) const {
+            return is_log ? math::exp<T>(x) - share(target, x) : x - share(target, math::log<T>(x));
+        }
+    };
+    template <class T>
+    struct Gradient {
+        using C = compute_t<T>;
+        C factor;
+        int32_t is_log;
+        BK_HD C operator()(C x, C target, C dy) const {
+            return (is_log ? math::exp<T>(x) - target : C(1) - share(target, C(1) / x)) * (dy * factor);
+        }
+    };
+    template <class T>
+    static Term<T> term(int32_t flag) {
+        return {flag};
+    }
+    template <class T>
+    static Gradient<T> gradient(compute_t<T> factor, int32_t flag) {
+        return {factor, flag};
+    }
+};
+
+struct GaussianNll {
+    template <class T>
+    struct Term {
+        using C = compute_t<T>;
+        C least;
+        BK_HD C operator()(C x, C target, C var) const {
+            const C v = math::max(var, least), d = x - target;
+            return C(0.5) * (math::log<T>(v) + d * d / v);
+        }
+    };
+    template <class T>
+    struct Gradient {
+        using C = compute_t<T>;
+        C factor, least;
+        BK_HD C operator()(C x, C target, C var, C dy) const { return (x - target) / math::max(var, least) * (dy * factor); }
+    };
+    template <class T>
+    static Term<T> term(float eps) {
+        return {compute_t<T>(eps)};
+    }
+    template <class T>
+    static Gradient<T> gradient(compute_t<T> factor, float eps) {
+        return {factor, compute_t<T>(eps)};
+    }
+};
+
+}  // namespace bk

@@ -1,0 +1,261 @@
+// Losses with a term for each row.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/pointwise/pointwise.h"
+#include "core/rows/row_terms.h"
+#include "loss/class_rows.h"
+#include "loss/reduction.h"
+#include "loss/vector_rows.h"
+
+namespace bk {
+
+template <class T, class F, class... In, class... RowIn>
+Status row_loss(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
+                const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, T* out) {
+    using C = compute_t<T>;
+    if (rows.rows == 0) return write_empty_loss(launch, reduction_mode, out);
+    if (reduction_mode == kEachTerm) return row_terms(launch, rows, f, x, row_inputs, out, static_cast<C*>(nullptr));
+    return sum_row_terms(launch, rows, f, x, row_inputs, factor_of_loss<C>(rows.rows, reduction_mode), out);
+}
+
+template <class T>
+size_t row_loss_workspace(int64_t rows, int32_t reduction_mode) {
+    return reduction_mode == kEachTerm ? 0 : row_terms_workspace<compute_t<T>>(rows);
+}
+
+// Gradients have the strides of the first input. The last of the inputs of one value a row is dy.
+template <class F, class... In, class... RowIn, class... Out, size_t... I, size_t... R, size_t... O>
+Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
+                     const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& out,
+                     std::index_sequence<I...>, std::index_sequence<R...>, std::index_sequence<O...>) {
+    constexpr size_t kLast = sizeof...(R) - 1;
+    RowAxes<sizeof...(In) + sizeof...(Out), sizeof...(RowIn)> axes;
+    const int64_t of_dy = reduction_mode == kEachTerm ? 1 : 0;
+    axes.outer.append(rows.rows, {rows.stride[I]..., (static_cast<void>(O), rows.stride[0])..., (R == kLast ? of_dy : 1)...});
+    axes.inner.append(rows.columns, {(static_cast<void>(I), 1)..., (static_cast<void>(O), 1)...});
+    return map_rows(launch, axes, f, x, inputs(), row_inputs, out, outputs());
+}
+template <class F, class... In, class... RowIn, class... Out>
+Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
+                     const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& out) {
+    return row_gradients(launch, reduction_mode, rows, f, x, row_inputs, out, std::index_sequence_for<In...>{},
+                         std::index_sequence_for<RowIn...>{}, std::index_sequence_for<Out...>{});
+}
+
+// The members that follow from the fields n_rows, an extent, and reduction_mode.
+#define BK_ROW_LOSS(extent, ...)                                                                                      \
+    Status check() const { return check_loss({{"n_rows", n_rows}, {#extent, extent}, __VA_ARGS__}, reduction_mode); } \
+    Work work() const { return work_of_loss(n_rows, reduction_mode); }                                                \
+    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }                                       \
+    size_t workspace_size() const { return row_loss_workspace<T>(n_rows, reduction_mode); }
+#define BK_ROW_LOSS_BACKWARD(extent, ...)                                                                             \
+    Status check() const { return check_loss({{"n_rows", n_rows}, {#extent, extent}, __VA_ARGS__}, reduction_mode); } \
+    Work work() const { return n_rows == 0 || extent == 0 ? Work::kNone : Work::kAll; }                               \
+    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }                                       \
+    compute_t<T> factor() const { return factor_of_gradient<compute_t<T>>(n_rows, reduction_mode, scale_scalar); }
+
+template <class T>
+struct CrossEntropy {
+    int64_t n_rows;
+    int32_t class_extent;
+    int64_t row_stride_input;
+    int32_t reduction_mode;
+
+    BK_ROW_LOSS(class_extent, {"row_stride_input", row_stride_input})
+    Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
+        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}},
+                        CrossEntropyRows<T>{{}, class_extent, -1, 1}, inputs(input), inputs(target), out);
+    }
+};
+
+template <class T>
+struct CrossEntropyBackward {
+    int64_t n_rows;
+    int32_t class_extent;
+    int64_t row_stride_input;
+    int32_t reduction_mode;
+    float scale_scalar;
+
+    BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_input", row_stride_input})
+    Status run(const T* input, const int64_t* target, const T* dy, T* dinput, const Launch& launch) const {
+        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}},
+                             CrossEntropyRows<T>{{}, class_extent, -1, factor()}, inputs(input), inputs(target, dy),
+                             outputs(dinput));
+    }
+};
+
+template <class T>
+struct SoftCrossEntropy {
+    int64_t n_rows;
+    int32_t class_extent;
+    int64_t row_stride_input;
+    int64_t row_stride_target;
+    int32_t reduction_mode;
+
+    BK_ROW_LOSS(class_extent, {"row_stride_input", row_stride_input}, {"row_stride_target", row_stride_target})
+    Status run(const T* input, const T* target, T* out, const Launch& launch) const {
+        return row_loss(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_input, row_stride_target}},
+                        SoftCrossEntropyRows<T>{{}, 1}, inputs(input, target), inputs(), out);
+    }
+};
+
+template <class T>
+struct SoftCrossEntropyBackward {
+    int64_t n_rows;
+    int32_t class_extent;
+    int64_t row_stride_input;
+    int64_t row_stride_target;
+    int32_t reduction_mode;
+    float scale_scalar;
+
+    BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_input", row_stride_input}, {"row_stride_target", row_stride_target})
+    Status run(const T* input, const T* target, const T* dy, T* dinput, const Launch& launch) const {
+        return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_input, row_stride_target}},
+                             SoftCrossEntropyRows<T>{{}, factor()}, inputs(input, target), inputs(dy), outputs(dinput));
+    }
+};
+
+template <class T>
+struct MultiMargin {
+    int64_t n_rows;
+    int32_t class_extent;
+    int64_t row_stride;
+    int32_t reduction_mode;
+    float margin;
+    float p_norm;
+
+    BK_ROW_LOSS(class_extent, {"row_stride", row_stride})
+    Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
+        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
+                        MultiMarginRows<T>{{}, class_extent, margin, p_norm, 1}, inputs(input), inputs(target), out);
+    }
+};
+
+template <class T>
+struct MultiMarginBackward {
+    int64_t n_rows;
+    int32_t class_extent;
+    int64_t row_stride;
+    int32_t reduction_mode;
+    float scale_scalar;
+    float margin;
+    float p_norm;
+
+    BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride", row_stride})
+    Status run(const T* input, const int64_t* target, const T* dy, T* dinput, const Launch& launch) const {
+        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
+                             MultiMarginRows<T>{{}, class_extent, margin, p_norm, factor()}, inputs(input), inputs(target, dy),
+                             outputs(dinput));
+    }
+};
+
+template <class T>
+struct MultilabelSoftMargin {
+    int64_t n_rows;
+    int32_t class_extent;
+    int64_t row_stride_in;
+    int64_t row_stride_tgt;
+    int32_t reduction_mode;
+
+    BK_ROW_LOSS(class_extent, {"row_stride_in", row_stride_in}, {"row_stride_tgt", row_stride_tgt})
+    Status run(const T* input, const T* target, T* out, const Launch& launch) const {
+        return row_loss(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_in, row_stride_tgt}},
+                        SoftMarginRows<T>{{}, class_extent}, inputs(input, target), inputs(), out);
+    }
+};
+
+template <class T>
+struct MultilabelSoftMarginBackward {
+    int64_t n_rows;
+    int32_t class_extent;
+    int64_t row_stride_in;
+    int64_t row_stride_tgt;
+    int32_t reduction_mode;
+    float scale_scalar;
+
+    BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_in", row_stride_in}, {"row_stride_tgt", row_stride_tgt})
+    Status run(const T* input, const T* target, const T* dy, T* dinput, const Launch& launch) const {
+        Layout<4> layout;
+        layout.append(n_rows, {row_stride_in, row_stride_in, row_stride_tgt, reduction_mode == kEachTerm ? 1 : 0});
+        layout.append(class_extent, {1, 1, 1, 0});
+        const auto share = factor() / static_cast<compute_t<T>>(class_extent);
+        return pointwise_strided(launch, layout, BceWithLogits::gradient<T>(share), outputs(dinput), inputs(input, target, dy));
+    }
+};
+
+template <class T>
+struct CosineEmbedding {
+    int64_t n_rows;
+    int32_t d_extent;
+    int64_t row_stride_x;
+    int32_t reduction_mode;
+    float margin;
+
+    BK_ROW_LOSS(d_extent, {"row_stride_x", row_stride_x})
+    Status run(const T* x1, const T* x2, const T* t, T* out, const Launch& launch) const {
+        return row_loss(launch, reduction_mode, TermRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
+                        CosineRows<T>{{}, margin, 1}, inputs(x1, x2), inputs(t), out);
+    }
+};
+
+template <class T>
+struct CosineEmbeddingBackward {
+    int64_t n_rows;
+    int32_t d_extent;
+    int64_t row_stride_x;
+    int32_t reduction_mode;
+    float scale_scalar;
+    float margin;
+
+    BK_ROW_LOSS_BACKWARD(d_extent, {"row_stride_x", row_stride_x})
+    Status run(const T* x1, const T* x2, const T* t, const T* dy, T* dx1, T* dx2, const Launch& launch) const {
+        if (dx1 == nullptr && dx2 == nullptr) return Status::kOk;
+        return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
+                             CosineRows<T>{{}, margin, factor()}, inputs(x1, x2), inputs(t, dy), outputs(dx1, dx2));
+    }
+};
+
+template <class T>
+struct TripletMargin {
+    int64_t n_rows;
+    int32_t d_extent;
+    int64_t row_stride;
+    int32_t reduction_mode;
+    float margin;
+    float p_norm;
+
+    BK_ROW_LOSS(d_extent, {"row_stride", row_stride})
+    Status run(const T* a, const T* p_tensor, const T* n_tensor, T* out, const Launch& launch) const {
+        return row_loss(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
+                        TripletRows<T>{{}, margin, p_norm, 1}, inputs(a, p_tensor, n_tensor), inputs(), out);
+    }
+};
+
+template <class T>
+struct TripletMarginBackward {
+    int64_t n_rows;
+    int32_t d_extent;
+    int64_t row_stride;
+    int32_t reduction_mode;
+    float scale_scalar;
+    float margin;
+    float p_norm;
+
+    BK_ROW_LOSS_BACKWARD(d_extent, {"row_stride", row_stride})
+    Status run(const T* a, const T* p_tensor, const T* n_tensor, const T* dy, T* da, T* dp, T* dn, const Launch& launch) const {
+        if (da == nullptr && dp == nullptr && dn == nullptr) return Status::kOk;
+        return row_gradients(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
+                             TripletRows<T>{{}, margin, p_norm, factor()}, inputs(a, p_tensor, n_tensor), inputs(dy),
+                             outputs(da, dp, dn));
+    }
+};
+
+#undef BK_ROW_LOSS
+#undef BK_ROW_LOSS_BACKWARD
+
+}  // namespace bk

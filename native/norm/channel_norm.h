@@ -1,0 +1,105 @@
+// batch_norm and group_norm.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/abi/launch.h"
+#include "core/abi/workspace.h"
+#include "norm/channel_shape.h"
+#include "norm/group_moments.h"
+#include "norm/norm_row.h"
+
+namespace bk {
+
+template <class T>
+struct ChannelNorm {
+    int32_t n_extent;
+    int32_t c_extent;
+    int32_t spatial_extent;
+    int32_t num_groups;
+    int32_t group_kind;
+    float eps;
+
+    Work work() const { return shape().is_empty() ? Work::kNone : Work::kAll; }
+    Status check() const { return shape().check(); }
+    int64_t group_count() const { return shape().group_count(); }
+    size_t workspace_size() const {
+        if (!shape().prefers_lines()) return map_rows_workspace<Function>(group_axes());
+        Carver carver;
+        carve(&carver);
+        carver.take<char>(static_cast<int64_t>(group_moments_workspace<T>(moment_axes())));
+        return carver.bytes();
+    }
+
+    Status run(const T* x, const T* gamma, const T* beta, T* y, T* saved_mean, T* saved_rstd, const Launch& launch) const {
+        Function f{};
+        f.eps = static_cast<C>(eps);
+        f.is_centered = true;
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        if (shape().prefers_lines() && (found || kIsExact))
+            return run_lines(launch, found, f, x, gamma, beta, y, saved_mean, saved_rstd);
+        const bool are_many = !shape().is_of_batch() && shape().width() > 1;
+        if (are_many) BK_TRY(shape().fill(&f.channels, gamma, beta));
+        f.has_row_gamma = gamma != nullptr;
+        f.has_row_beta = beta != nullptr;
+        return map_rows(launch, group_axes(), f, inputs(x), inputs<T, T>(nullptr, nullptr),
+                        inputs<T, T, C, C>(gamma, beta, nullptr, nullptr), outputs(y), outputs(saved_mean, saved_rstd));
+    }
+
+private:
+    using C = compute_t<T>;
+    using Per = ChannelShape::Per;
+    using Function = NormForward<T>;
+    static constexpr bool kIsExact = std::is_same_v<T, C>;  // what is saved of a group is not rounded
+    static constexpr Per kFull[2] = {Per::kElement, Per::kElement};
+    static constexpr Per kAll[8] = {Per::kElement, Per::kElement, Per::kChannel, Per::kChannel,
+                                    Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup};
+
+    struct Statistics {
+        C *mean, *rstd;
+    };
+
+    ChannelShape shape() const {
+        return {n_extent, c_extent, spatial_extent, num_groups, static_cast<ChannelGroups>(group_kind)};
+    }
+
+    RowAxes<2, 6> group_axes() const { return {shape().groups(kAll), shape().of_group(kFull)}; }
+    RowAxes<2, 6> line_axes() const { return {shape().lines(kAll), shape().of_line(kFull)}; }
+
+    GroupMomentAxes moment_axes() const {
+        const Per kept[] = {Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup, Per::kGroup};
+        return {shape().groups(kept), shape().of_group({Per::kElement})};
+    }
+
+    Statistics carve(Carver* carver) const {
+        C* const mean = carver->take<C>(group_count());
+        return {mean, carver->take<C>(group_count())};
+    }
+
+    Status run_lines(const Launch& launch, bool found, Function f, const T* x, const T* gamma, const T* beta, T* y,
+                     T* saved_mean, T* saved_rstd) const {
+        Carver carver(found ? launch.workspace : nullptr);
+        Statistics statistics = carve(&carver);
+        void* const scratch = carver.take<char>(0);
+        const Launch inner{scratch, found ? group_moments_workspace<T>(moment_axes()) : 0, launch.stream};
+        T *rounded_mean = saved_mean, *rounded_rstd = saved_rstd;
+        if constexpr (kIsExact) {
+            statistics = {saved_mean, saved_rstd};
+            rounded_mean = rounded_rstd = nullptr;
+        }
+        BK_TRY(reduce(inner, moment_axes(), GroupMoments<T>{f.eps},
+                      outputs(statistics.mean, statistics.rstd, rounded_mean, rounded_rstd), inputs(x)));
+        f.has_statistics = true;
+        f.has_row_gamma = gamma != nullptr;
+        f.has_row_beta = beta != nullptr;
+        const Launch alone{nullptr, 0, launch.stream};
+        return map_rows(alone, line_axes(), f, inputs(x), inputs<T, T>(nullptr, nullptr),
+                        inputs<T, T, C, C>(gamma, beta, statistics.mean, statistics.rstd), outputs(y),
+                        outputs<T, T>(nullptr, nullptr));
+    }
+};
+
+}  // namespace bk

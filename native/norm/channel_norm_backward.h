@@ -1,0 +1,136 @@
+// Gradients of batch_norm and group_norm.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/abi/launch.h"
+#include "core/abi/workspace.h"
+#include "norm/channel_shape.h"
+#include "norm/norm_columns.h"
+#include "norm/norm_row.h"
+
+namespace bk {
+
+template <class T>
+struct ChannelNormBackward {
+    int32_t n_extent;
+    int32_t c_extent;
+    int32_t spatial_extent;
+    int32_t num_groups;
+    int32_t group_kind;
+
+    // Without elements the gradients of gamma and beta are sums of nothing.
+    Work work() const { return !shape().is_empty() ? Work::kAll : c_extent > 0 ? Work::kZeros : Work::kNone; }
+    Status check() const { return shape().check(); }
+    int64_t group_count() const { return shape().group_count(); }
+    size_t workspace_size() const {
+        Carver carver;
+        if (shape().prefers_lines()) carve(&carver);
+        carver.take<char>(static_cast<int64_t>(inner_workspace()));
+        return carver.bytes();
+    }
+
+    Status run(const T* dy, const T* x, const T* gamma, const T* saved_mean, const T* saved_rstd, T* dx, T* dgamma, T* dbeta,
+               const Launch& given) const {
+        if (work() == Work::kZeros) {
+            BK_TRY(write_zeros(given, c_extent, dgamma));
+            return write_zeros(given, c_extent, dbeta);
+        }
+        Launch launch = given;
+        // Callers of other libraries bring two f32 a group, whatever is useful here.
+        if (launch.workspace_bytes >= static_cast<size_t>(group_count()) * 8 && launch.workspace_bytes < workspace_size())
+            launch.workspace_bytes = 0;
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        Carver carver(found ? launch.workspace : nullptr);
+        const bool of_batch = shape().is_of_batch();
+        const bool has_sums =
+            shape().prefers_lines() && (found || (of_batch && kIsExact && dgamma != nullptr && dbeta != nullptr));
+        NormSums<T> sums{nullptr, nullptr, dgamma, dbeta};
+        if (has_sums && found) sums = carve(&carver, dgamma, dbeta);
+        if constexpr (kIsExact)
+            if (has_sums && !found) sums = {dgamma, dbeta, nullptr, nullptr};
+        launch = {carver.take<char>(0), found ? inner_workspace() : 0, given.stream};
+        Function f{};
+        f.is_centered = true;
+        f.has_row_gamma = gamma != nullptr;
+        // Before dx, which may lie on dy or x. Of a batch these are the sums that dx needs, but for gamma.
+        if (dgamma != nullptr || dbeta != nullptr || (has_sums && of_batch)) {
+            const NormSums<T> of_channels = of_batch ? sums : NormSums<T>{nullptr, nullptr, dgamma, dbeta};
+            if (!of_batch || has_sums)
+                BK_TRY(norm_columns<T>(launch, column_axes(), true, dy, x, saved_mean, saved_rstd, nullptr, of_channels));
+        }
+        if (has_sums) {
+            if (!of_batch) {
+                const NormSums<T> of_groups{sums.products, sums.slopes, nullptr, nullptr};
+                BK_TRY(
+                    norm_columns<T>(launch, sum_axes(gamma != nullptr), true, dy, x, saved_mean, saved_rstd, gamma, of_groups));
+            }
+            f.terms = shape().group_size();
+            f.sums_have_gamma = !of_batch;
+        } else if (gamma != nullptr && !of_batch && shape().width() > 1) {
+            BK_TRY(shape().fill(&f.channels, gamma, static_cast<const T*>(nullptr)));
+            f.has_row_gamma = false;
+        }
+        const bool saves = of_batch && !has_sums;
+        return map_rows(has_sums ? Launch{nullptr, 0, given.stream} : launch, has_sums ? line_axes() : group_axes(), f,
+                        inputs(dy, x, x), inputs(),
+                        inputs<T, T, T, C, C>(gamma, saved_mean, saved_rstd, sums.slopes, sums.products), outputs(dx),
+                        outputs(saves ? dgamma : nullptr, saves ? dbeta : nullptr));
+    }
+
+private:
+    using C = compute_t<T>;
+    using Per = ChannelShape::Per;
+    using Function = NormBackward<T>;
+    static constexpr bool kIsExact = std::is_same_v<T, C>;  // dgamma and dbeta are not rounded
+    // dy, x, what stands in for a gamma of each element, dx; then gamma, the statistics, sums of a group, and dgamma and dbeta.
+    static constexpr Per kFull[4] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement};
+    static constexpr Per kAll[11] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement, Per::kChannel, Per::kGroup,
+                                     Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kChannel, Per::kChannel};
+
+    ChannelShape shape() const {
+        return {n_extent, c_extent, spatial_extent, num_groups, static_cast<ChannelGroups>(group_kind)};
+    }
+
+    RowAxes<4, 7> group_axes() const { return {shape().groups(kAll), shape().of_group(kFull)}; }
+    RowAxes<4, 7> line_axes() const { return {shape().lines(kAll), shape().of_line(kFull)}; }
+
+    // Of a channel of the whole batch.
+    NormColumnAxes column_axes() const {
+        const ChannelShape s = shape();
+        const Per operands[] = {Per::kElement, Per::kElement, Per::kGroup,   Per::kGroup,  Per::kGroup,
+                                Per::kChannel, Per::kChannel, Per::kChannel, Per::kChannel};
+        const Per terms[] = {Per::kElement, Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup};
+        NormColumnAxes axes;
+        s.append(&axes.kept, s.parts(), &ChannelShape::Steps::part, operands);
+        s.append(&axes.kept, s.width(), &ChannelShape::Steps::channel, operands);
+        s.append(&axes.reduced, s.items, &ChannelShape::Steps::item, terms);
+        s.append(&axes.reduced, s.spatial, &ChannelShape::Steps::line, terms);
+        return axes;
+    }
+
+    // Of a group, times gamma.
+    NormColumnAxes sum_axes(bool has_gamma) const {
+        const Per gamma = has_gamma ? Per::kChannel : Per::kGroup;
+        const Per operands[] = {Per::kElement, Per::kElement, Per::kGroup, Per::kGroup, gamma,
+                                Per::kGroup,   Per::kGroup,   Per::kGroup, Per::kGroup};
+        const Per terms[] = {Per::kElement, Per::kElement, Per::kGroup, Per::kGroup, gamma};
+        return {shape().groups(operands), shape().of_group(terms)};
+    }
+
+    size_t inner_workspace() const {
+        const size_t columns = norm_columns_workspace<T>(column_axes());
+        if (!shape().prefers_lines()) return std::max(columns, map_rows_workspace<Function>(group_axes()));
+        return std::max({columns, norm_columns_workspace<T>(sum_axes(true)), norm_columns_workspace<T>(sum_axes(false))});
+    }
+
+    NormSums<T> carve(Carver* carver, T* dgamma = nullptr, T* dbeta = nullptr) const {
+        C* const products = carver->take<C>(group_count());
+        return {products, carver->take<C>(group_count()), dgamma, dbeta};
+    }
+};
+
+}  // namespace bk

@@ -1,0 +1,60 @@
+// One pass over dy and x for all gradients of rms_norm and layer_norm: dx, and parts of the sums over rows that are dgamma and
+// dbeta, which a second, small pass adds up. For dense rows that fit on the chip.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "core/reduce/reduce.h"
+#include "core/types/dtype.h"
+
+namespace bk {
+
+// Rows of n neighbours, `step` elements from one to the next.
+struct FusedRows {
+    int64_t rows, n;
+    int64_t step_dy, step_x, step_dx, step_saved;
+};
+
+// Adds up parts[0] and parts[1], of each row's elements.
+template <class C>
+struct FusedSums {
+    struct Acc {
+        C gamma, beta;
+    };
+    static constexpr bool ignores_index = true;
+
+    BK_HD Acc identity() const { return {0, 0}; }
+    BK_HD void add(Acc& acc, int64_t, C gamma, C beta) const {
+        acc.gamma += gamma;
+        acc.beta += beta;
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.gamma + b.gamma, a.beta + b.beta}; }
+    BK_HD Pack<C, C> finish(const Acc& acc, int64_t) const { return pack(acc.gamma, acc.beta); }
+};
+
+template <class T>
+Status add_fused_parts(const Launch& launch, int64_t count, int64_t n, const compute_t<T>* gamma, const compute_t<T>* beta,
+                       T* dgamma, T* dbeta) {
+    ReduceAxes<2, 2> axes;
+    axes.kept.append(n, {1, 1, 1, 1});
+    axes.reduced.append(count, {n, n});
+    const Launch alone{nullptr, 0, launch.stream};
+    return reduce(alone, axes, FusedSums<compute_t<T>>{}, outputs(dgamma, dbeta),
+                  inputs(gamma, beta == nullptr ? gamma : beta));
+}
+
+// Bytes of workspace; 0 where another way is better.
+template <class T>
+size_t fused_rows_workspace(const FusedRows& rows);
+
+// Whether the pointers are aligned for it.
+template <class T>
+bool can_fuse_rows(const FusedRows& rows, const T* dy, const T* x, const T* gamma, const T* dx);
+
+// gamma, dgamma and dbeta may be null. The workspace is as long as it must be.
+template <class T>
+Status fused_rows(const Launch& launch, const FusedRows& rows, bool is_centered, const T* dy, const T* x, const T* gamma,
+                  const T* mean, const T* statistic, T* dx, T* dgamma, T* dbeta);
+
+}  // namespace bk

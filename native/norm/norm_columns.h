@@ -1,0 +1,67 @@
+// Sums of dy * (x - mean) * scale and of dy over rows or over a channel, which are the gradients of gamma and beta; times
+// gamma, over a group, they are what dx needs.
+#pragma once
+
+#include <cstdint>
+
+#include "core/math/math.h"
+#include "core/reduce/reduce.h"
+
+namespace bk {
+
+template <class T>
+struct NormColumns {
+    using C = compute_t<T>;
+    struct Acc {
+        C product, slope;    // of the last few terms
+        C products, slopes;  // of those before
+    };
+    static constexpr bool ignores_index = true;
+
+    bool is_centered, has_gamma;
+
+    BK_HD Acc identity() const { return {0, 0, 0, 0}; }
+    BK_HD void add(Acc& acc, int64_t, C dy, C x, C mean, C statistic, C gamma) const {
+        const C slope = has_gamma ? dy * gamma : dy;
+        acc.product += slope * (is_centered ? (x - mean) * statistic : x * (C(1) / statistic));
+        acc.slope += slope;
+    }
+    BK_HD void settle(Acc& acc, int64_t) const {
+        acc.products += acc.product;
+        acc.slopes += acc.slope;
+        acc.product = acc.slope = 0;
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        return {a.product + b.product, a.slope + b.slope, a.products + b.products, a.slopes + b.slopes};
+    }
+    BK_HD Pack<C, C, C, C> finish(const Acc& acc, int64_t) const {
+        const C product = acc.products + acc.product, slope = acc.slopes + acc.slope;
+        return pack(product, slope, product, slope);
+    }
+};
+
+// dy, x, mean, the other statistic and gamma, then the sums in the compute type and in that of the operands; any of the four
+// may be null.
+using NormColumnAxes = ReduceAxes<5, 4>;
+
+template <class T>
+size_t norm_columns_workspace(const NormColumnAxes& axes) {
+    return reduce_workspace<NormColumns<T>, T, T, T, T, T>(axes);
+}
+
+template <class T>
+struct NormSums {
+    compute_t<T>*products, *slopes;
+    T *dgamma, *dbeta;
+};
+
+// gamma may be null: then its strides are those of the mean.
+template <class T>
+Status norm_columns(const Launch& launch, const NormColumnAxes& axes, bool is_centered, const T* dy, const T* x, const T* mean,
+                    const T* statistic, const T* gamma, const NormSums<T>& sums) {
+    return reduce(launch, axes, NormColumns<T>{is_centered, gamma != nullptr},
+                  outputs(sums.products, sums.slopes, sums.dgamma, sums.dbeta),
+                  inputs(dy, x, mean, statistic, gamma == nullptr ? mean : gamma));
+}
+
+}  // namespace bk

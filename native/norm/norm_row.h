@@ -1,0 +1,206 @@
+// Row functions of the four norms (core/rows/row_map.h).
+//
+// All of them are y = (x - mean) * scale * gamma + beta over a row. Root mean square norm has no mean; in rms and layer norm
+// gamma and beta go with the position in the row, in batch and instance norm with the row, in group norm with its channels.
+#pragma once
+
+#include <cstdint>
+
+#include "core/math/fastdiv.h"
+#include "core/math/math.h"
+#include "core/rows/row_map.h"
+#include "core/types/pack.h"
+
+namespace bk {
+
+// A row as the forward pass knows it. A chunk of it has the mean and the squares of its differences from that, which join as
+// those of Chan, Golub and LeVeque 1983: exact to the rounding of their sums, however far the mean is from 0.
+template <class C>
+struct NormRow {
+    C mean = 0, spread = 0, scale = 0;  // spread = sqrt(variance + eps) = 1 / scale
+    C gamma = 1, beta = 0;              // of the whole row
+    int64_t place = 0;                  // of the first of its channels
+};
+
+template <class C>
+struct NormMoments {
+    C count, sum, mean, squares;  // of differences from the mean; infinities may make that NaN, not the sum
+};
+
+// Numbers of the channels of a row: gamma and beta of the positions [k * extent, (k + 1) * extent).
+template <class T>
+struct NormChannels {
+    const T* gamma = nullptr;
+    const T* beta = nullptr;
+    FastDiv<uint32_t> extent;
+    uint32_t size = 0;  // of a row; 0: its positions have no channels of their own
+
+    BK_HD bool are_many() const { return size > 0; }
+    // Vectors reach over the ends of a row: what is found there is not used.
+    BK_HD int64_t at(int64_t place, int64_t j) const {
+        const uint32_t position = static_cast<uint32_t>(j);
+        return place + static_cast<int64_t>(extent(position < size ? position : 0).quotient);
+    }
+};
+
+template <class T>
+struct NormForward : RowDefaults {
+    static constexpr bool kOnePass = true;
+    using C = compute_t<T>;
+    using Row = NormRow<C>;
+    using Acc = NormMoments<C>;
+    struct Held {
+        C x;
+    };
+
+    C eps;
+    bool is_centered;          // subtracts the mean, and saves 1 / spread in place of spread
+    bool has_statistics;       // which are inputs of the row
+    bool has_gamma, has_beta;  // one a position of the row
+    bool has_row_gamma, has_row_beta;
+    NormChannels<T> channels;
+
+    BK_HD Row start(C gamma, C beta, C mean, C scale) const {
+        Row row;
+        if (has_row_gamma) row.gamma = gamma;
+        if (has_row_beta) row.beta = beta;
+        row.mean = mean;
+        row.scale = scale;
+        return row;
+    }
+    BK_HD Held hold(const Row&, int64_t, C x) const { return {x}; }
+    BK_HD Held pad() const { return {0}; }
+    BK_HD Acc identity() const { return {0, 0, 0, 0}; }
+    template <class Where, int N>
+    BK_HD Acc sum_up(const Row&, Held (&held)[N], const Where& where) const {
+        const C count = static_cast<C>(where.count());
+        Acc acc{count, 0, 0, 0};
+        if (has_statistics) return acc;
+        C term[N];
+        if (is_centered) {
+#if BK_ON_GPU
+#pragma unroll
+#endif
+            for (int i = 0; i < N; ++i) term[i] = where.has(i) ? held[i].x : C(0);
+            acc.sum = sum_of(term);
+            acc.mean = acc.sum / math::max(count, C(1));
+        }
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int i = 0; i < N; ++i) {
+            const C distance = where.has(i) ? held[i].x - acc.mean : C(0);
+            term[i] = distance * distance;
+        }
+        acc.squares = sum_of(term);
+        return acc;
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        Acc all{a.count + b.count, a.sum + b.sum, 0, a.squares + b.squares};
+        if (!is_centered || has_statistics) return all;
+        const C share = C(1) / math::max(all.count, C(1)), distance = b.mean - a.mean;
+        all.mean = all.sum * share;
+        if (a.count > 0 && b.count > 0) all.squares += distance * distance * (a.count * (b.count * share));
+        return all;
+    }
+    BK_HD bool finish(Row& row, const Acc& acc, int64_t n) const {
+        if (has_statistics) return false;
+        const C count = static_cast<C>(n);
+        row.mean = acc.sum / count;
+        row.spread = math::sqrt<C>(acc.squares / count + eps);
+        row.scale = C(1) / row.spread;
+        return false;
+    }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t j, const Held& held, C gamma, C beta) const {
+        if (channels.are_many()) {
+            const int64_t at = channels.at(row.place, j);
+            gamma = channels.gamma == nullptr ? C(1) : widen(channels.gamma[at]);
+            beta = channels.beta == nullptr ? C(0) : widen(channels.beta[at]);
+        } else {
+            gamma = has_gamma ? gamma : row.gamma;
+            beta = has_beta ? beta : row.beta;
+        }
+        return pack((held.x - row.mean) * row.scale * gamma + beta);
+    }
+    BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.mean, is_centered ? row.scale : row.spread); }
+};
+
+template <class C>
+struct NormGradientRow {
+    C mean = 0, scale = 1;
+    C factor = 1, gamma = 1;  // of dx, and of dy: one of them is the gamma of the whole row
+    C level = 0, slope = 0;   // means of h and of h * xh
+    C sum = 0, sum_of_products = 0;
+    int64_t place = 0;  // of the first of its channels
+};
+
+template <class C>
+struct NormGradientSums {
+    C h, product;
+};
+
+// dx = scale * (h - mean of h - xh * mean of h * xh), h = dy * gamma and xh = (x - mean) * scale. What is saved of a row are
+// the gradients of its own gamma and beta.
+template <class T>
+struct NormBackward : RowDefaults {
+    static constexpr bool kOnePass = true;
+    using C = compute_t<T>;
+    using Row = NormGradientRow<C>;
+    using Acc = NormGradientSums<C>;
+    struct Held {
+        C h, xh;
+    };
+
+    bool is_centered;  // dx has no mean, and the saved statistic is scale, not 1 / scale
+    bool has_gamma;    // one an element
+    bool has_row_gamma;
+    bool sums_have_gamma;  // of the row's own gamma
+    int64_t terms;         // that the sums among the row's inputs are of; 0: they are the row's own
+    NormChannels<T> channels;
+
+    BK_HD Row start(C gamma, C mean, C statistic, C sum, C sum_of_products) const {
+        Row row;
+        row.mean = is_centered ? mean : C(0);
+        row.scale = is_centered ? statistic : C(1) / statistic;
+        if (has_row_gamma) (sums_have_gamma ? row.gamma : row.factor) = gamma;
+        row.sum = sum;
+        row.sum_of_products = sum_of_products;
+        return row;
+    }
+    BK_HD Held hold(const Row& row, int64_t j, C dy, C x, C gamma) const {
+        const C h = channels.are_many() ? dy * widen(channels.gamma[channels.at(row.place, j)]) : has_gamma ? dy * gamma : dy;
+        return {h * row.gamma, (x - row.mean) * row.scale};
+    }
+    BK_HD Held pad() const { return {0, 0}; }
+    BK_HD Acc identity() const { return {0, 0}; }
+    template <class Where, int N>
+    BK_HD Acc sum_up(const Row&, Held (&held)[N], const Where& where) const {
+        if (terms > 0) return {0, 0};
+        C h[N], product[N];
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int i = 0; i < N; ++i) {
+            h[i] = where.has(i) ? held[i].h : C(0);
+            product[i] = where.has(i) ? held[i].h * held[i].xh : C(0);
+        }
+        return {sum_of(h), sum_of(product)};
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.h + b.h, a.product + b.product}; }
+    BK_HD bool finish(Row& row, const Acc& acc, int64_t n) const {
+        if (terms == 0) {
+            row.sum = acc.h;
+            row.sum_of_products = acc.product;
+        }
+        const C count = static_cast<C>(terms == 0 ? n : terms);
+        row.level = is_centered ? row.sum / count : C(0);
+        row.slope = row.sum_of_products / count;
+        return false;
+    }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held) const {
+        return pack(row.scale * row.factor * (held.h - row.level - held.xh * row.slope));
+    }
+    BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.sum_of_products, row.sum); }
+};
+
+}  // namespace bk

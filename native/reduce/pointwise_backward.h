@@ -1,0 +1,39 @@
+// Gradients of reductions that are functions of one element, of its result and of that result's gradient.
+#pragma once
+
+#include "core/math/math.h"
+#include "core/platform.h"
+#include "core/types/dtype.h"
+
+namespace bk::op {
+
+template <class T>
+struct ReduceSumBackward {
+    static constexpr bool takes_bits = true;
+    template <class Bits>
+    BK_HD Bits operator()(Bits dy) const {
+        return dy;
+    }
+};
+
+template <class T>
+struct ReduceMeanBackward {
+    using C = compute_t<T>;
+    C inv_extent;
+    BK_HD C operator()(C dy) const { return dy * inv_extent; }
+};
+
+// 0 where all elements are.
+template <class T>
+struct ReduceNorm2Backward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x, C y) const { return math::select(y == C(0), C(0), dy * (x / y)); }
+};
+
+template <class T>
+struct ReduceLogsumexpBackward {
+    using C = compute_t<T>;
+    BK_HD C operator()(C dy, C x, C y) const { return dy * math::exp<T>(x - y); }
+};
+
+}  // namespace bk::op

@@ -1,0 +1,294 @@
+// What the reductions collect (core/reduce/reduce.h says what a reducer is).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "core/math/math.h"
+#include "core/platform.h"
+#include "core/types/dtype.h"
+#include "core/types/pack.h"
+
+namespace bk {
+
+template <class C>
+constexpr C kInfinity = std::numeric_limits<C>::infinity();
+template <class C>
+constexpr C kNaN = std::numeric_limits<C>::quiet_NaN();
+template <class C>
+constexpr C kGreatest = std::numeric_limits<C>::max();
+
+// What integers are added and multiplied in, modulo its size.
+template <class T>
+using modular_t = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+// The sum, or the mean. A second number takes the terms of a run, so that the error of a long sum grows with its root.
+template <class T, bool = std::is_integral_v<T>>
+struct SumReducer {
+    using C = compute_t<T>;
+    bool is_mean;
+
+    struct Acc {
+        C sum, recent;
+    };
+    static constexpr bool ignores_index = true;
+    BK_HD Acc identity() const { return {0, 0}; }
+    BK_HD void add(Acc& acc, int64_t, C x) const { acc.recent += x; }
+    BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
+    BK_HD C finish(const Acc& acc, int64_t count) const { return is_mean ? acc.sum / static_cast<C>(count) : acc.sum; }
+};
+
+template <class T>
+struct SumReducer<T, true> {
+    struct Acc {
+        modular_t<T> sum;
+    };
+    static constexpr bool ignores_index = true;
+    BK_HD Acc identity() const { return {0}; }
+    BK_HD void add(Acc& acc, int64_t, T x) const { acc.sum += x; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {static_cast<modular_t<T>>(a.sum + b.sum)}; }
+    BK_HD T finish(const Acc& acc, int64_t) const { return static_cast<T>(acc.sum); }
+};
+
+template <class T>
+struct ProductReducer {
+    using C = compute_t<T>;
+    using Wide = typename std::conditional_t<std::is_integral_v<T>, std::common_type<modular_t<T>>, ComputeType<T>>::type;
+
+    struct Acc {
+        Wide product;
+    };
+    static constexpr bool ignores_index = true;
+    BK_HD Acc identity() const { return {1}; }
+    BK_HD void add(Acc& acc, int64_t, C x) const { acc.product *= static_cast<Wide>(x); }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {static_cast<Wide>(a.product * b.product)}; }
+    BK_HD C finish(const Acc& acc, int64_t) const { return static_cast<C>(acc.product); }
+};
+
+// Orders, of which the greatest is wanted: that of floats, where NaN is greater than any number, or its reverse.
+template <class T>
+struct FloatOrder {
+    using Key = compute_t<T>;
+    Key sign;  // 1 for the maximum, -1 for the minimum
+
+    static FloatOrder of(bool greatest) { return {greatest ? Key(1) : Key(-1)}; }
+    BK_HD Key key(Key x) const { return x * sign; }
+    BK_HD Key value(Key key) const { return key * sign; }
+    static BK_HD Key least() { return -kInfinity<Key>; }
+    static BK_HD bool exceeds(Key a, Key b) { return bool(int(!(a <= b)) & int(b == b)); }
+    static BK_HD Key greater(Key a, Key b) {
+#if BK_ON_GPU
+        if constexpr (std::is_same_v<Key, float>) {
+            float y;
+            asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+            return y;
+        }
+#endif
+        return math::select(bool(int(b > a) | int(b != b)), b, a);
+    }
+};
+
+// Unsigned integers, of which some bits are flipped first: the sign of what they stand for, all for the minimum.
+template <class T>
+struct BitOrder {
+    using Key = T;
+    T flip;
+
+    static BitOrder of(bool greatest, bool is_signed) {
+        const T sign = is_signed ? static_cast<T>(T(1) << (8 * sizeof(T) - 1)) : T(0);
+        return {static_cast<T>(greatest ? sign : ~sign)};
+    }
+    BK_HD Key key(T x) const { return static_cast<T>(x ^ flip); }
+    BK_HD T value(Key key) const { return static_cast<T>(key ^ flip); }
+    static BK_HD Key least() { return 0; }
+    static BK_HD bool exceeds(Key a, Key b) { return a > b; }
+    static BK_HD Key greater(Key a, Key b) { return a > b ? a : b; }
+};
+
+template <class Order>
+struct ExtremeReducer {
+    using Key = typename Order::Key;
+    Order order;
+
+    struct Acc {
+        Key key;
+    };
+    static constexpr bool ignores_index = true;
+    BK_HD Acc identity() const { return {Order::least()}; }
+    BK_HD void add(Acc& acc, int64_t, Key x) const { acc.key = Order::greater(acc.key, order.key(x)); }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {Order::greater(a.key, b.key)}; }
+    BK_HD Key finish(const Acc& acc, int64_t) const { return order.value(acc.key); }
+};
+
+// The extreme and the first place where it stands. What no element exceeds the least of keys is all that least, so its place
+// is 0.
+template <class Order>
+struct ArgReducer {
+    using Key = typename Order::Key;
+    Order order;
+    int index_bytes;
+
+    struct Acc {
+        Key key;
+        int64_t index;
+    };
+    BK_HD Acc identity() const { return {Order::least(), 0}; }
+    BK_HD void add(Acc& acc, int64_t index, Key x) const {
+        const Key key = order.key(x);
+        const bool exceeds = Order::exceeds(key, acc.key);
+        acc.key = math::select(exceeds, key, acc.key);
+        acc.index = exceeds ? index : acc.index;
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        const bool is_b = Order::exceeds(b.key, a.key), is_a = Order::exceeds(a.key, b.key);
+        const bool second = bool(int(is_b) | (int(!is_a) & int(b.index < a.index)));
+        return {math::select(second, b.key, a.key), second ? b.index : a.index};
+    }
+    // Values and places, either of which may be absent; places of 4 bytes or 8.
+    template <class T>
+    BK_HD void store(const Pack<T*, uint8_t*>& out, const int64_t* offset, const Acc& acc, int64_t) const {
+        if (get<0>(out) != nullptr) get<0>(out)[offset[0]] = narrow<T>(order.value(acc.key));
+        if (get<1>(out) == nullptr) return;
+        if (index_bytes == 8)
+            reinterpret_cast<int64_t*>(get<1>(out))[offset[1]] = acc.index;
+        else
+            reinterpret_cast<int32_t*>(get<1>(out))[offset[1]] = static_cast<int32_t>(acc.index);
+    }
+};
+
+enum class Truth { kAny, kAll, kCount };
+
+// How many elements are not 0, given as bits of which some (the sign of a float's zero) do not count.
+template <class Bits>
+struct TruthReducer {
+    Truth truth;
+    Bits mask;
+
+    struct Acc {
+        int64_t nonzeros;
+        uint32_t recent;
+    };
+    static constexpr bool ignores_index = true;
+    BK_HD Acc identity() const { return {0, 0}; }
+    BK_HD void add(Acc& acc, int64_t, Bits x) const { acc.recent += (x & mask) != 0; }
+    BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.nonzeros + acc.recent, 0}; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.nonzeros + b.nonzeros, 0}; }
+    // A byte, or for the count 8.
+    BK_HD void store(const Pack<uint8_t*>& out, const int64_t* offset, const Acc& acc, int64_t count) const {
+        if (truth == Truth::kCount)
+            reinterpret_cast<int64_t*>(get<0>(out))[offset[0]] = acc.nonzeros;
+        else
+            get<0>(out)[offset[0]] = truth == Truth::kAny ? acc.nonzeros > 0 : acc.nonzeros == count;
+    }
+};
+
+// The root of the sum of squares. Beside it are the sums of what is scaled down, for squares that overflow, and up, for those
+// that vanish.
+template <class T>
+struct Norm2Reducer {
+    using C = compute_t<T>;
+    static constexpr bool kNeverScaled = std::is_same_v<T, f16>;
+    static constexpr bool kIsDouble = std::is_same_v<C, double>;
+    static constexpr C kDown = kIsDouble ? C(0x1p-600) : C(0x1p-80f), kUp = kIsDouble ? C(0x1p+800) : C(0x1p+100f);
+    static constexpr C kLeast = kIsDouble ? C(0x1p-980) : C(0x1p-90f);  // of a sum that lost nothing
+
+    struct Acc {
+        C sum, recent, large, small;
+    };
+    static constexpr bool ignores_index = true;
+    BK_HD Acc identity() const { return {0, 0, 0, 0}; }
+    BK_HD void add(Acc& acc, int64_t, C x) const {
+        acc.recent += x * x;
+        if constexpr (!kNeverScaled) {
+            const C down = x * kDown, up = x * kUp;
+            acc.large += down * down;
+            acc.small += up * up;
+        }
+    }
+    BK_HD void settle(Acc& acc, int64_t) const {
+        acc.sum += acc.recent;
+        acc.recent = 0;
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0, a.large + b.large, a.small + b.small}; }
+    BK_HD C finish(const Acc& acc, int64_t) const {
+        const C root = math::sqrt<C>(acc.sum);
+        if constexpr (kNeverScaled) return root;
+        if (acc.sum < kLeast) return math::sqrt<C>(acc.small) / kUp;
+        return acc.sum <= kGreatest<C> ? root : math::sqrt<C>(acc.large) / kDown;
+    }
+};
+
+// ln of the sum of exp(x): the largest term, and the sum of exp(x - largest).
+template <class T>
+struct LogSumExpReducer {
+    using C = compute_t<T>;
+
+    struct Acc {
+        C largest, sum;
+    };
+    static constexpr bool ignores_index = true;
+    BK_HD Acc identity() const { return {-kInfinity<C>, 0}; }
+    BK_HD void add(Acc& acc, int64_t, C x) const {
+        const bool grows = x > acc.largest;
+        const C distance = grows ? acc.largest - x : x - acc.largest;
+        const C ratio = math::select(x == acc.largest, C(1), math::exp<T>(distance));  // also of two infinities
+        acc.sum = math::select(grows, acc.sum * ratio + C(1), acc.sum + ratio);
+        acc.largest = math::select(grows, x, acc.largest);
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        const bool grows = b.largest > a.largest;
+        const C distance = grows ? a.largest - b.largest : b.largest - a.largest;
+        const C ratio = math::select(a.largest == b.largest, C(1), math::exp<T>(distance));
+        return {math::select(grows, b.largest, a.largest), math::select(grows, a.sum * ratio + b.sum, a.sum + b.sum * ratio)};
+    }
+    BK_HD C finish(const Acc& acc, int64_t) const { return math::log<T>(acc.sum) + acc.largest; }
+};
+
+// Variance, or its root, and mean. Terms are taken relative to the mean of those before them, which settle() moves (Chan,
+// Golub and LeVeque 1983).
+template <class T>
+struct VarianceReducer {
+    using C = compute_t<T>;
+    int64_t correction;
+    bool is_root;
+
+    struct Acc {
+        C mean;     // of the `terms`
+        C sum;      // of what the terms since then differ from it
+        C recent;   // of the squares of these differences
+        C squares;  // of those of the `terms` from their mean
+        int64_t terms;
+    };
+    static constexpr bool ignores_index = true;
+    BK_HD Acc identity() const { return {0, 0, 0, 0, 0}; }
+    BK_HD Acc start(C x) const { return {x, 0, 0, 0, 0}; }
+    BK_HD void add(Acc& acc, int64_t, C x) const {
+        const C difference = x - acc.mean;
+        acc.sum += difference;
+        acc.recent += difference * difference;
+    }
+    BK_HD void settle(Acc& acc, int64_t terms) const {
+        const int64_t all = acc.terms + terms;
+        const C shift = acc.sum / static_cast<C>(all > 0 ? all : 1);
+        acc = {acc.mean + shift, 0, 0, acc.squares + (acc.recent - acc.sum * shift), all};
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        const C of_a = static_cast<C>(a.terms), of_b = static_cast<C>(b.terms);
+        const C difference = a.terms > 0 && b.terms > 0 ? b.mean - a.mean : C(0);
+        const C share = of_b / math::max(of_a + of_b, C(1));
+        return {(a.terms > 0 ? a.mean : b.mean) + difference * share, 0, 0,
+                a.squares + b.squares + difference * difference * (of_a * share), a.terms + b.terms};
+    }
+    BK_HD Pack<C, C> finish(const Acc& acc, int64_t count) const {
+        const int64_t divisor = count - correction;
+        const C squares = acc.squares < C(0) ? C(0) : acc.squares;
+        C variance = squares / static_cast<C>(divisor), mean = acc.mean;
+        if (divisor <= 0) variance = kNaN<C>;
+        if (count == 0) mean = kNaN<C>;
+        return pack(is_root ? math::sqrt<C>(variance) : variance, mean);
+    }
+};
+
+}  // namespace bk

@@ -1,0 +1,141 @@
+// Row functions of the gradients that depend on all elements of a reduced row (core/rows/row_map.h).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "core/math/math.h"
+#include "core/platform.h"
+#include "core/rows/row_map.h"
+#include "core/types/pack.h"
+
+namespace bk::op {
+
+// The elements that are the extreme share its gradient evenly; NaN is one where the result is NaN.
+template <class T>
+struct ExtremeGradientRows : RowDefaults {
+    using C = compute_t<T>;
+    using Acc = int64_t;
+    using Held = C;
+    struct Row {
+        C y, share;
+    };
+
+    static BK_HD bool is_extreme(const Row& row, C x) { return bool(int(x == row.y) | (int(x != x) & int(row.y != row.y))); }
+
+    BK_HD Row start(C dy, C y) const { return {y, dy}; }
+    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
+    BK_HD Held pad() const { return 0; }
+    BK_HD Acc identity() const { return 0; }
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
+        int count = 0;
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int i = 0; i < N; ++i) count += int(is_extreme(row, x[i])) & int(where.has(i));
+        return count;
+    }
+    BK_HD Acc combine(Acc a, Acc b) const { return a + b; }
+    BK_HD bool finish(Row& row, Acc count, int64_t) const {
+        row.share = row.share / static_cast<C>(count > 0 ? count : 1);
+        return false;
+    }
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Held x) const {
+        return pack(math::select(is_extreme(row, x), row.share, C(0)));
+    }
+};
+
+// dy times the product of the other elements, which is what is not 0, over the element itself.
+template <class T>
+struct ProductGradientRows : RowDefaults {
+    using C = compute_t<T>;
+    using Held = C;
+    struct Acc {
+        C product;  // of what is not 0
+        int64_t zeros;
+    };
+    struct Row {
+        C dy, product;
+        bool has_zero;
+    };
+
+    BK_HD Row start(C dy) const { return {dy, 0, false}; }
+    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
+    BK_HD Held pad() const { return 1; }
+    BK_HD Acc identity() const { return {1, 0}; }
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row&, Held (&x)[N], const W&) const {
+        C product = 1;
+        int zeros = 0;
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int i = 0; i < N; ++i) {
+            product *= math::select(x[i] == C(0), C(1), x[i]);
+            zeros += x[i] == C(0);
+        }
+        return {product, zeros};
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.product * b.product, a.zeros + b.zeros}; }
+    BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
+        row.product = all.zeros > 1 ? C(0) : all.product;
+        row.has_zero = all.zeros > 0;
+        return false;
+    }
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Held x) const {
+        const bool is_zero = x == C(0);
+        const C others = row.product / math::select(is_zero, C(1), x);
+        return pack(row.dy * math::select(bool(int(row.has_zero) & int(!is_zero)), C(0), others));
+    }
+};
+
+// dy 2 (x - mean) / m, or dy (x - mean) / (m std), with m = n - correction; 0 where the deviation is.
+template <class T>
+struct VarianceGradientRows : RowDefaults {
+    using C = compute_t<T>;
+    using Acc = C;
+    struct Held {
+        C x, dy;
+    };
+    struct Row {
+        C mean, factor;
+        bool has_mean;
+    };
+
+    int64_t correction;
+    bool is_root;
+
+    BK_HD Row start() const { return {0, 0, false}; }
+    BK_HD Held hold(const Row&, int64_t, C x, C dy) const { return {x, dy}; }
+    BK_HD Held pad() const { return {0, 0}; }
+    BK_HD Acc identity() const { return 0; }
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row& row, Held (&held)[N], const W& where) const {
+        C term[N];
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int i = 0; i < N; ++i) {
+            const C difference = held[i].x - row.mean;  // x itself at first
+            term[i] = math::select(where.has(i), row.has_mean ? difference * difference : difference, C(0));
+        }
+        return sum_of(term);
+    }
+    BK_HD Acc combine(Acc a, Acc b) const { return a + b; }
+    BK_HD bool finish(Row& row, Acc all, int64_t n) const {
+        const C divisor = n > correction ? static_cast<C>(n - correction) : C(NAN);
+        if (!row.has_mean) {
+            row = {all / static_cast<C>(n), C(2) / divisor, true};
+            return is_root;
+        }
+        const C deviation = math::sqrt<C>(all / divisor);
+        row.factor = deviation == C(0) ? C(0) : C(1) / (divisor * deviation);
+        return false;
+    }
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Held& held) const {
+        return pack(held.dy * ((held.x - row.mean) * row.factor));
+    }
+};
+
+}  // namespace bk::op

@@ -1,0 +1,225 @@
+// Scans along one axis, and their gradients.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/strided_args.h"
+#include "core/rows/scan.h"
+#include "scan/running.h"
+#include "scan/tail.h"
+
+namespace bk {
+
+namespace op {
+
+// What the ops are made of: `running` of the op itself, `champion` of what knows where an extreme is, `tail` of the gradient.
+template <class T>
+struct Cumsum {
+    static RunningSum<T> running(bool exclusive = false) { return {exclusive}; }
+};
+
+template <class T>
+struct Cumprod {
+    static RunningProduct<T> running(bool exclusive = false) { return {exclusive}; }
+    static ProductTail<T> tail() { return {}; }
+};
+
+template <class T>
+struct Cummax {
+    static RunningExtreme<T> running(bool exclusive = false) { return {{false}, exclusive}; }
+    static RunningChampion<T> champion() { return {{false}}; }
+};
+
+template <class T>
+struct Cummin {
+    static RunningExtreme<T> running(bool exclusive = false) { return {{true}, exclusive}; }
+    static RunningChampion<T> champion() { return {{true}}; }
+};
+
+template <class T>
+struct LogCumsumExp {
+    static RunningLogSumExp<T> running(bool exclusive = false) { return {exclusive}; }
+    static LogSumExpTail<T> tail() { return {}; }
+};
+
+}  // namespace op
+
+// A zero-dimensional array has no axis.
+inline Status require_scan_axis(int32_t scan_axis, int32_t scan_extent, int32_t rank, const int32_t* shape) {
+    if (scan_axis < 0 || scan_axis >= rank)
+        return fail(Status::kInvalidProblem, "scan_axis is %d, must be in [0, rank), and rank is %d", scan_axis, rank);
+    if (scan_extent != shape[scan_axis])
+        return fail(Status::kInvalidProblem, "scan_extent is %d, but shape[%d] is %d", scan_extent, scan_axis,
+                    shape[scan_axis]);
+    return Status::kOk;
+}
+
+// All axes but one, and that one.
+template <int Operands>
+BK_COLD ScanAxes<Operands> scan_axes(int32_t rank, const int32_t* shape, int32_t axis,
+                                     const int64_t* const (&strides)[Operands]) {
+    ScanAxes<Operands> axes;
+    for (int32_t d = 0; d < rank; ++d) {
+        int64_t at_axis[Operands];
+        for (int k = 0; k < Operands; ++k) at_axis[k] = strides[k][d];
+        if (d != axis) {
+            axes.rows.append(shape[d], at_axis);
+        } else {
+            axes.length = shape[d];
+            std::copy(at_axis, at_axis + Operands, axes.step);
+        }
+    }
+    return axes;
+}
+
+template <template <class> class F, class T, bool kExclusive = false>
+struct Scan {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_x;
+    const int64_t* stride_y;
+    int32_t scan_axis;
+    int32_t scan_extent;
+    int64_t scan_stride_x;
+    int32_t reverse;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const {
+        BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}}, {{"stride_y", stride_y}}));
+        BK_TRY(require_scan_axis(scan_axis, scan_extent, rank, shape));
+        if (scan_extent > 1 && scan_stride_x != stride_x[scan_axis])
+            return fail(Status::kInvalidProblem, "scan_stride_x is %lld, but stride_x[%d] is %lld",
+                        static_cast<long long>(scan_stride_x), scan_axis, static_cast<long long>(stride_x[scan_axis]));
+        return Status::kOk;
+    }
+    size_t workspace_size() const { return scan_workspace<T, decltype(F<T>::running())>(axes()); }
+    Status run(const T* x, T* y, const Launch& launch) const {
+        return scan(launch, axes(), F<T>::running(kExclusive), outputs(y), inputs(x), reverse != 0);
+    }
+
+private:
+    ScanAxes<2> axes() const { return scan_axes<2>(rank, shape, scan_axis, {stride_y, stride_x}); }
+};
+
+// An extreme and its index.
+template <template <class> class F, class T>
+struct ScanIndices {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_x;
+    const int64_t* stride_y;
+    const int64_t* stride_indices;
+    int32_t scan_axis;
+    int32_t scan_extent;
+    int32_t reverse;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const {
+        BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}},
+                           {{"stride_y", stride_y}, {"stride_indices", stride_indices}}));
+        return require_scan_axis(scan_axis, scan_extent, rank, shape);
+    }
+    size_t workspace_size() const { return scan_workspace<T, RunningWinner<T>>(axes()); }
+    Status run(const T* x, T* y, int64_t* indices, const Launch& launch) const {
+        const bool turned = reverse != 0;
+        const RunningWinner<T> winner{F<T>::champion(), turned ? scan_extent - 1 : 0, turned ? -1 : 1};
+        return scan(launch, axes(), winner, outputs(y, indices), inputs(x), turned);
+    }
+
+private:
+    ScanAxes<3> axes() const { return scan_axes<3>(rank, shape, scan_axis, {stride_y, stride_indices, stride_x}); }
+};
+
+// The gradient of a sum is a sum from the other end.
+template <class T>
+struct CumsumBackward {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_dx;
+    int32_t scan_axis;
+    int32_t scan_extent;
+    int32_t reverse;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const {
+        BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_dy", stride_dy}}, {{"stride_dx", stride_dx}}));
+        return require_scan_axis(scan_axis, scan_extent, rank, shape);
+    }
+    size_t workspace_size() const { return scan_workspace<T, RunningSum<T>>(axes()); }
+    Status run(const T* dy, T* dx, const Launch& launch) const {
+        return scan(launch, axes(), op::Cumsum<T>::running(), outputs(dx), inputs(dy), reverse == 0);
+    }
+
+private:
+    ScanAxes<2> axes() const { return scan_axes<2>(rank, shape, scan_axis, {stride_dx, stride_dy}); }
+};
+
+// `reverse` is the op's: its gradient is a scan from the other end.
+template <template <class> class F, class T>
+struct ScanBackward {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_x;
+    const int64_t* stride_y;
+    const int64_t* stride_dx;
+    int32_t scan_axis;
+    int32_t scan_extent;
+    int32_t reverse;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const {
+        BK_TRY(check_shape("numel", numel, rank, "shape", shape,
+                           {{"stride_dy", stride_dy}, {"stride_x", stride_x}, {"stride_y", stride_y}},
+                           {{"stride_dx", stride_dx}}));
+        return require_scan_axis(scan_axis, scan_extent, rank, shape);
+    }
+    size_t workspace_size() const { return scan_workspace<T, decltype(F<T>::tail())>(axes()); }
+    Status run(const T* dy, const T* x, const T* y, T* dx, const Launch& launch) const {
+        return scan(launch, axes(), F<T>::tail(), outputs(dx), inputs(dy, x, y), reverse == 0);
+    }
+
+private:
+    ScanAxes<4> axes() const { return scan_axes<4>(rank, shape, scan_axis, {stride_dx, stride_dy, stride_x, stride_y}); }
+};
+
+// dx holds, between the two scans, where x is a new extreme.
+template <template <class> class F, class T>
+struct ExtremeScanBackward {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_x;
+    const int64_t* stride_dx;
+    int32_t scan_axis;
+    int32_t scan_extent;
+    int32_t reverse;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const {
+        BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_dy", stride_dy}, {"stride_x", stride_x}},
+                           {{"stride_dx", stride_dx}}));
+        return require_scan_axis(scan_axis, scan_extent, rank, shape);
+    }
+    size_t workspace_size() const {
+        return std::max(scan_workspace<T, IsRecord<T>>(records()), scan_workspace<T, RecordTail<T>>(tails()));
+    }
+    Status run(const T* dy, const T* x, T* dx, const Launch& launch) const {
+        BK_TRY(scan(launch, records(), IsRecord<T>{F<T>::champion()}, outputs(dx), inputs(x), reverse != 0));
+        return scan(launch, tails(), RecordTail<T>{}, outputs(dx), inputs(dy, static_cast<const T*>(dx)), reverse == 0);
+    }
+
+private:
+    ScanAxes<2> records() const { return scan_axes<2>(rank, shape, scan_axis, {stride_dx, stride_x}); }
+    ScanAxes<3> tails() const { return scan_axes<3>(rank, shape, scan_axis, {stride_dx, stride_dy, stride_dx}); }
+};
+
+}  // namespace bk

@@ -1,0 +1,76 @@
+// What the gradients of scans keep: sums of dy over the results that a term went into, from the last one back.
+#pragma once
+
+#include <cstdint>
+
+#include "core/math/math.h"
+#include "scan/running.h"
+
+namespace bk {
+
+// Of a product: dx[j] = y[j - 1] (dy[j] + x[j + 1] (dy[j + 1] + x[j + 2] (...))), which divides by nothing. A run of terms
+// turns what follows it, f, into factor f + tail.
+template <class T>
+struct ProductTail {
+    static constexpr int kAhead = 2;  // y, which the scan from the last term on meets a place later
+    using C = compute_t<T>;
+    struct State {
+        double factor, tail;
+    };
+    BK_HD State identity() const { return {1, 0}; }
+    BK_HD State term(int64_t, C dy, C x, C) const { return {static_cast<double>(x), static_cast<double>(x) * dy}; }
+    BK_HD State join(const State& earlier, const State& later) const {
+        // The factor of many terms may be infinite where there is nothing to multiply yet.
+        const double tail = earlier.tail == 0 ? later.tail : later.factor * earlier.tail + later.tail;
+        return {later.factor * earlier.factor, tail};
+    }
+    BK_HD C value(int64_t, const State& before, const State&, C dy, C, C y) const {
+        return static_cast<C>(y * (dy + before.tail));
+    }
+};
+
+// Of an extreme: dx[j] is the sum of dy from j to the next record, where j is one, else 0.
+template <class T>
+struct RecordTail {
+    static constexpr int kAhead = -1;
+    using C = compute_t<T>;
+    struct State {
+        sum_t<T> tail;                                                        // since the last record
+        std::conditional_t<sizeof(sum_t<T>) == 8, int64_t, int32_t> is_open;  // there was none
+    };
+    BK_HD State identity() const { return {sum_t<T>(-0.0), 1}; }
+    BK_HD State term(int64_t, C dy, C is_record) const {
+        const bool closes = is_record != 0;
+        return {closes ? sum_t<T>(-0.0) : static_cast<sum_t<T>>(dy), !closes};
+    }
+    BK_HD State join(const State& earlier, const State& later) const {
+        return {later.is_open ? earlier.tail + later.tail : later.tail, earlier.is_open & later.is_open};
+    }
+    BK_HD C value(int64_t, const State& before, const State&, C dy, C is_record) const {
+        return is_record != 0 ? static_cast<C>(before.tail + dy) : C(0);
+    }
+};
+
+// Of ln(exp(x) + ...): dx[j] = exp(x[j]) sum of dy[i] exp(-y[i]), kept as a multiple of exp(-level), the largest factor.
+template <class T>
+struct LogSumExpTail {
+    static constexpr int kAhead = -1;
+    using C = compute_t<T>;
+    struct State {
+        sum_t<T> tail;
+        C level;
+    };
+    BK_HD State identity() const { return {0, kInfinity<C>}; }
+    BK_HD State term(int64_t, C dy, C, C y) const { return {static_cast<sum_t<T>>(dy), y}; }
+    BK_HD State join(const State& earlier, const State& later) const {
+        const bool rises = later.level > earlier.level;
+        const State low = rises ? earlier : later, high = rises ? later : earlier;
+        return {low.tail + high.tail * decay<T>(descent(low.level, high.level)), low.level};
+    }
+    BK_HD C value(int64_t, const State&, const State& through, C, C x, C) const {
+        // exp(-inf) is 0, whatever it is divided by.
+        return x == -kInfinity<C> ? C(0) : static_cast<C>(through.tail * math::exp<T>(x - through.level));
+    }
+};
+
+}  // namespace bk

@@ -1,0 +1,105 @@
+// Row functions of softmax and log-softmax, and of their gradients.
+#pragma once
+
+#include <cstdint>
+
+#include "core/math/math.h"
+#include "core/platform.h"
+#include "core/rows/row_map.h"
+
+namespace bk::op {
+
+// exp(x - m) / s or x - m - ln s, with m the largest of a row and s the sum of exp(x - m). Each group of elements is reduced by
+// its own largest, so that one exponential an element is enough; groups meet in exp(m_group - m).
+template <class T>
+struct SoftmaxRows : RowDefaults {
+    static constexpr bool kOnePass = true;
+    using C = compute_t<T>;
+    struct Acc {
+        C max, sum;  // of exp(x - base_of(max))
+    };
+    struct Row {
+        C max, factor;  // 1 / s, or ln s
+    };
+    struct Part {
+        C factor, base, log_sum;  // y = x factor - base - log_sum, where two of them change nothing
+    };
+    using Held = C;
+
+    bool log;
+
+    // What is subtracted: nothing from a group that has only -inf, whose exponentials are 0.
+    static BK_HD C base_of(C max) { return math::select(max == -C(INFINITY), C(0), max); }
+
+    BK_HD Row start() const { return {}; }
+    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
+    BK_HD Held pad() const { return -C(INFINITY); }
+    BK_HD Acc identity() const { return {-C(INFINITY), C(0)}; }
+
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row&, Held (&x)[N], const W&) const {
+        const C max = max_of(x), base = base_of(max);
+        C e[N];
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) e[i] = math::exp_of_negative<T>(x[i] - base);
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) x[i] = math::select(log, x[i], e[i]);
+        return {max, sum_of(e)};
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        const bool first = a.max > b.max;
+        const Acc high = first ? a : b, low = first ? b : a;
+        return {high.max, high.sum + low.sum * math::exp_of_negative<T>(low.max - base_of(high.max))};
+    }
+    BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
+        row = {all.max, log ? math::log<T>(all.sum) : C(1) / all.sum};
+        return false;
+    }
+    BK_HD Part part(const Row& row, const Acc& mine) const {
+        if (log) return {C(1), row.max, row.factor};
+        return {math::exp_of_negative<T>(base_of(mine.max) - row.max) * row.factor, C(0), C(0)};
+    }
+    BK_HD Pack<C> map(const Row&, const Part& part, int64_t, Held x) const {
+        return pack((x * part.factor - part.base) - part.log_sum);
+    }
+};
+
+// scale y (dy - sum y dy), or scale (dy - exp(y) sum dy).
+template <class T>
+struct SoftmaxBackwardRows : RowDefaults {
+    static constexpr bool kOnePass = true;
+    using C = compute_t<T>;
+    using Acc = C;
+    struct Row {
+        C sum;
+    };
+    struct Held {
+        C dy, y;
+    };
+
+    bool log;
+    C scale;
+
+    BK_HD Row start() const { return {}; }
+    BK_HD Held hold(const Row&, int64_t, C dy, C y) const { return {dy, y}; }
+    BK_HD Held pad() const { return {C(0), C(0)}; }
+    BK_HD Acc identity() const { return C(0); }
+
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
+        C term[N];
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) term[i] = log ? held[i].dy : held[i].y * held[i].dy;
+        return sum_of(term);
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
+    BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
+        row.sum = all;
+        return false;
+    }
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Held& held) const {
+        return pack(scale * (log ? held.dy - math::exp_flushed<T>(held.y) * row.sum : held.y * (held.dy - row.sum)));
+    }
+};
+
+}  // namespace bk::op

@@ -1,0 +1,50 @@
+"""What the cases of all losses share."""
+
+import numpy as np
+
+from ..model import Bad, Expected
+
+NONE, MEAN, SUM = 0, 1, 2
+MODES = {"none": NONE, "mean": MEAN, "sum": SUM}
+SHORT = Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True)
+
+
+def reduced(value, magnitude, mode, *, each=1):
+    """The terms, their mean or their sum; each of them is a sum of `each` parts."""
+    if mode == NONE:
+        return Expected(value, each, magnitude)
+    count = len(value)
+    factor = 1 / count if mode == MEAN and count else np.nan if mode == MEAN else 1.0
+    terms = np.sum(magnitude) * (factor if count else 0)
+    return Expected(np.atleast_1d(np.sum(value) * factor), count + each, terms)
+
+
+def upstream(problem, terms):
+    """What a gradient is multiplied by, for each term."""
+    mode, dy = problem.scalars["reduction_mode"], problem.arrays["dy"].values
+    if mode == NONE:
+        return dy
+    if problem.arrays["dy"].dtype == "f64":
+        return np.broadcast_to(dy / (terms if mode == MEAN else 1), (terms,))
+    return np.broadcast_to(dy * np.float64(np.float32(problem.scalars["scale_scalar"])), (terms,))
+
+
+def scale_of(mode, terms):
+    """scale_scalar, as a caller passes it."""
+    return 1 / terms if mode == MEAN and terms else 1.0
+
+
+def negative(extents):
+    """Each extent negative, also where others are 0, and modes that there are not."""
+    for name in extents:
+        yield Bad(f"negative_{name}", 2, rf"{name} is -4, must be >= 0", {name: -4}, can=2)
+    for mode in (-1, 3):
+        yield Bad(f"mode_{mode}", 2, rf"reduction_mode is {mode}", {"reduction_mode": mode}, can=2)
+
+
+def pointers(arrays, optional=()):
+    """Every array misaligned, and each but an optional one NULL."""
+    for name in arrays:
+        yield Bad(f"odd_{name}", 1, rf"{name} is 0x[0-9a-f]+", shift={name: 1})
+        if name not in optional:
+            yield Bad(f"null_{name}", 2, rf"{name} is NULL", null=(name,))

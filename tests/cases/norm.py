@@ -1,0 +1,5 @@
+"""Norms, of rows and of groups of channels, and their gradients."""
+
+from . import norm_channels, norm_rows
+
+CASES = (*norm_rows.CASES, *norm_channels.CASES)

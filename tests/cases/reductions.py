@@ -1,0 +1,130 @@
+"""What a reduction of an array over some axes must be, kept as axes of extent 1, and how far it may be off."""
+
+import math
+
+import numpy as np
+
+from tools.oracle.numerics import LIMITS, is_float
+
+from .model import Expected
+
+WIDE = np.longdouble
+
+
+def wrapped(values, dtype):
+    """Integers modulo 2^width."""
+    low, high = LIMITS[dtype]
+    return (np.asarray(values) - low) % (high - low + 1) + low
+
+
+def count_of(x, axes):
+    return math.prod(x.shape[a] for a in axes)
+
+
+def of_integers(name, x, axes, dtype):
+    whole = x.astype(object)
+    if name in ("sum", "prod"):
+        total = np.add if name == "sum" else np.multiply
+        found = (
+            total.reduce(whole, axis=axes, keepdims=True)
+            if x.size
+            else np.full(kept(x, axes), int(name == "prod"), object)
+        )
+        return Expected(wrapped(found, dtype).astype(np.uint64 if dtype == "u64" else np.int64))
+    if count_of(x, axes) == 0:
+        return Expected(np.full(kept(x, axes), LIMITS[dtype][name == "min"]))
+    return Expected(getattr(np, name)(x, axis=axes, keepdims=True))
+
+
+def kept(x, axes):
+    return tuple(1 if a in axes else e for a, e in enumerate(x.shape))
+
+
+def extreme(name, x, axes):
+    worst = {"max": -np.inf, "min": np.inf}[name]
+    return Expected(getattr(np, name)(x, axis=axes, keepdims=True, initial=worst))
+
+
+def total(x, axes):
+    return Expected(x.sum(axes, keepdims=True), count_of(x, axes), np.abs(x).sum(axes, keepdims=True))
+
+
+def mean(x, axes):
+    found, n = total(x, axes), count_of(x, axes)
+    if n == 0:
+        return Expected(np.full(found.value.shape, np.nan))
+    return Expected(found.value / n, n + 1 if n > 1 else 0, found.terms / n)
+
+
+def prod(x, axes):
+    value = x.prod(axes, keepdims=True)
+    return Expected(value, count_of(x, axes), np.abs(value))
+
+
+def norm2(x, axes):
+    value = np.sqrt(np.square(x).sum(axes, keepdims=True))
+    return Expected(value, count_of(x, axes) + 4, value)
+
+
+def logsumexp(x, axes):
+    if count_of(x, axes) == 0:
+        return Expected(np.full(kept(x, axes), -np.inf))
+    largest = x.max(axes, keepdims=True)
+    finite = np.where(np.isfinite(largest), largest, 0)
+    logarithm = np.log(np.exp(x - finite).sum(axes, keepdims=True))
+    value = np.where(np.isposinf(largest), largest, logarithm + finite)
+    size = np.where(np.isfinite(value), np.abs(finite) + np.abs(logarithm) + 1, 1)
+    return Expected(value, count_of(x, axes) + 8, size, divided=np.ones(value.shape))
+
+
+def variance(x, axes, correction):
+    """Errors are those of the sum of squares, and of the mean, by which each difference may be off."""
+    n = count_of(x, axes)
+    if n == 0 or n <= correction:
+        return Expected(np.full(kept(x, axes), np.nan))
+    middle = x.mean(axes, keepdims=True)
+    value = np.square(x - middle).sum(axes, keepdims=True) / (n - correction)
+    far = np.abs(middle) + np.abs(x - middle).max(axes, keepdims=True)
+    return Expected(value, n + 8, value + np.sqrt(value) * far)
+
+
+def var(x, axes, correction=0):
+    return variance(x, axes, correction)
+
+
+def std(x, axes, correction=0):
+    found = variance(x, axes, correction)
+    value = np.sqrt(found.value)
+    return Expected(value, found.count, np.where(value > 0, found.terms / np.where(value > 0, value, 1), 0))
+
+
+FLOATS = {
+    "sum": total, "mean": mean, "prod": prod, "norm2": norm2, "logsumexp": logsumexp, "var": var, "std": std,
+}  # fmt: skip
+
+
+def truth(name, x, axes):
+    nonzero = (x != 0).sum(axes, keepdims=True)
+    if name == "count_nonzero":
+        return Expected(nonzero)
+    return Expected((nonzero > 0 if name == "any" else nonzero == count_of(x, axes)).astype(np.uint8))
+
+
+def place(name, x, axis):
+    """NumPy's: the first extreme, and of NaNs the first."""
+    return Expected(getattr(np, name)(x, axis=axis, keepdims=True))
+
+
+def reduced(name, x, axes, dtype, **parameters):
+    """The reduction `name` of x over `axes`."""
+    axes = tuple(axes)
+    if name in ("any", "all", "count_nonzero"):
+        return truth(name, x, axes)
+    if name in ("argmax", "argmin"):
+        return place(name, x, axes[0])
+    if not is_float(dtype):
+        return of_integers(name, x, axes, dtype)
+    with np.errstate(all="ignore"):
+        if name in ("max", "min"):
+            return extreme(name, x, axes)
+        return FLOATS[name](x.astype(WIDE), axes, **parameters)

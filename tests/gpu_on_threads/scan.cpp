@@ -1,0 +1,107 @@
+// The scan kernels of the CUDA library on CPU threads, against a plain loop: rows along and across memory, in parts of a warp,
+// in blocks and in chunks.
+#include <cstdarg>
+#include <cstdio>
+#include <vector>
+
+#include "core/rows/scan.h"
+#include "scan/running.h"
+#include "scan/tail.h"
+
+namespace bk {
+
+Status fail(Status status, const char* format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+}  // namespace bk
+
+namespace {
+
+using namespace bk;
+
+// Sums, of which no order changes a bit, that say at which place they were asked for.
+struct CheckedSum {
+    static constexpr int kAhead = 1;
+    struct State {
+        int64_t sum, terms;
+    };
+    State identity() const { return {0, 0}; }
+    State term(int64_t i, float x, float) const { return {static_cast<int64_t>(x) * (i + 1), 1}; }
+    State join(const State& earlier, const State& later) const {
+        return {earlier.sum + later.sum, earlier.terms + later.terms};
+    }
+    Pack<double, double> value(int64_t i, const State& before, const State& through, float x, float next) const {
+        const bool counts = before.terms == i && through.terms == i + 1 && through.sum - before.sum == int64_t(x) * (i + 1);
+        return pack(counts ? double(through.sum) : -1e18, double(next));
+    }
+};
+
+struct Problem {
+    int64_t rows, length;
+    bool is_across, is_reversed, is_padded;
+    int shift;
+};
+
+float x_of(int64_t k) { return static_cast<float>((k * 7919) % 13 - 6); }
+
+int failures = 0;
+
+void check(const Problem& p, bool has_workspace) {
+    const int64_t pad = p.is_padded ? 3 : 0;
+    const int64_t row_step = p.is_across ? 1 : p.length + pad, step = p.is_across ? p.rows + pad : 1;
+    const size_t cells = static_cast<size_t>((p.rows + pad) * (p.length + pad) + 64);
+    std::vector<float> memory(cells);
+    std::vector<double> sums(cells, 0.5), nexts(cells, 0.5);
+    for (size_t k = 0; k < cells; ++k) memory[k] = x_of(static_cast<int64_t>(k));
+    const int64_t lead = (16 - reinterpret_cast<uintptr_t>(memory.data()) % 16) % 16 / 4 + p.shift;
+    const float* const x = memory.data() + lead;
+    double *const y = sums.data() + p.shift, *const next = nexts.data() + p.shift;
+    ScanAxes<4> axes;
+    axes.rows.append(p.rows, {row_step, row_step, row_step, row_step});
+    axes.length = p.length;
+    for (int64_t& each : axes.step) each = step;
+    std::vector<char> workspace(has_workspace ? scan_workspace<float, CheckedSum>(axes) : 0);
+    const Launch launch{workspace.data(), workspace.size(), nullptr};
+    if (scan(launch, axes, CheckedSum{}, outputs(y, next), inputs(x, x), p.is_reversed) != Status::kOk) ++failures;
+    int64_t wrong = 0, written = 0;
+    for (int64_t r = 0; r < p.rows; ++r) {
+        int64_t sum = 0;
+        for (int64_t i = 0; i < p.length; ++i) {
+            const int64_t at = r * row_step + (p.is_reversed ? p.length - 1 - i : i) * step;
+            const int64_t after = at + (p.is_reversed ? -step : step);
+            sum += static_cast<int64_t>(x[at]) * (i + 1);
+            if (y[at] != double(sum) || next[at] != (i + 1 < p.length ? double(x[after]) : 1.0)) ++wrong;
+        }
+    }
+    for (double value : sums) written += value != 0.5;
+    if (wrong != 0 || written != p.rows * p.length) {
+        printf("%lld rows of %lld, across %d, reversed %d, padded %d, shift %d, workspace %zu: %lld are wrong, %lld written\n",
+               (long long)p.rows, (long long)p.length, p.is_across, p.is_reversed, p.is_padded, p.shift, workspace.size(),
+               (long long)wrong, (long long)written);
+        ++failures;
+    }
+}
+
+}  // namespace
+
+int main() {
+    const int64_t shapes[][2] = {{1, 1},   {5, 3},    {70, 8},   {3, 31},  {2, 200},
+                                 {2, 513}, {1, 1030}, {1, 9001}, {40, 70}, {40, 300}};
+    int kind = 0;
+    for (const auto& shape : shapes)
+        for (const bool is_across : {false, true})
+            for (const bool is_reversed : {false, true}) {
+                ++kind;
+                const Problem p{shape[0], shape[1], is_across, is_reversed, kind % 3 == 1, kind % 5 == 2 ? 1 : 0};
+                check(p, false);
+                check(p, true);
+            }
+    check({1, 140000, false, false, false, 0}, true);  // more pieces than a batch has
+    if (failures == 0) printf("ok\n");
+    return failures != 0;
+}

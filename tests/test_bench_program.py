@@ -1,0 +1,70 @@
+"""`python -m baracuda bench`: which peers count, and what is printed. Times are nobody's business here."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import baracuda as bk
+from baracuda import _bench
+from baracuda._functions.spec import specs
+from harness import ROOT
+from harness.child import child_environment
+
+
+def names(function, kind=bk.f32):
+    return [name for name, _ in _bench.candidates(specs()[function], kind, 64, "cpu")]
+
+
+@pytest.fixture
+def quickly(monkeypatch):
+    monkeypatch.setattr(_bench, "_SECONDS", 0.001)
+
+
+def test_peers_compute_the_same():
+    assert "numpy" in names("sqrt") and "numpy" in names("add") and "numpy" not in names("gelu")
+    assert names("gelu", bk.bf16)[0] == "baracuda"
+    if importlib.util.find_spec("torch"):
+        assert "torch" in names("gelu") and "torch" in names("add", bk.i32)
+    own = np.float32([1, 2])
+    assert _bench.agrees(lambda: np.float32([1, 2.001]), own)
+    for other in (lambda: np.float32([1, 3]), lambda: np.float32([1]), lambda: int("x"), lambda: None.x):
+        assert not _bench.agrees(other, own)
+
+
+def test_the_table(quickly):
+    lines = list(_bench.bench("mul", "f32", (16, 64)))
+    assert lines[0].startswith("mul, f32, ")
+    assert [line for line in lines if "elements" in line] == ["16 elements", "64 elements"]
+    rows = [re.fullmatch(r"  (\w+) +[\d.]+ us +[\d.]+ GB/s  #+", line) for line in lines if "us" in line]
+    assert rows and all(rows)
+    assert [row[1] for row in rows].count("baracuda") == 2
+
+
+def test_what_it_does_not_take():
+    with pytest.raises(bk.InvalidProblemError, match="no function 'frobnicate'"):
+        list(_bench.bench("frobnicate", "f32", (16,)))
+    with pytest.raises(bk.UnsupportedError, match="segment_sum is none: it needs num_segments"):
+        list(_bench.bench("segment_sum", "f32", (16,)))
+    with pytest.raises(bk.UnsupportedError, match="glu is none: its operands are of several shapes"):
+        list(_bench.bench("glu", "f32", (16,)))
+    with pytest.raises(bk.UnsupportedError, match="x has dtype i32"):
+        list(_bench.bench("gelu", "i32", (16,)))
+
+
+def test_program(library):
+    command = [sys.executable, "-m", "baracuda", "bench"]
+    environment = child_environment(BARACUDA_LIB=library.path)
+
+    def run(*arguments):
+        return subprocess.run([*command, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
+
+    result = run("sqrt", "--dtype", "f64", "--sizes", "16")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("sqrt, f64") and "16 elements" in result.stdout
+    result = run("nonsense")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "no function 'nonsense'" in result.stderr

@@ -1,0 +1,182 @@
+"""The checking mode: what it finds, by name, place and value, and that calls outside of it are as they were."""
+
+import concurrent.futures
+import pickle
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import baracuda as bk
+from baracuda import _checks, memory
+from baracuda._optable import rows
+from harness import ROOT, ROWS
+from harness.child import child_environment
+
+X = np.arange(8, dtype=np.float32).reshape(4, 2)
+
+
+@pytest.fixture(autouse=True)
+def _on_the_cpu(library):
+    if library.backend == "cuda":
+        bk.load(backend="cpu")
+
+
+def ids(*values, dtype=np.int32):
+    return np.array(values, dtype)
+
+
+def weighted(indices, offsets, **options):
+    return bk.embedding_bag(ids(*indices), np.ones((3, 2), np.float32), ids(*offsets), **options)
+
+
+WRONG = [
+    (lambda: bk.segment_sum(X, ids(0, 1, 1, 3), 3), "segment_ids", (3,), 3, r"must be in \[0, 3\)"),
+    (lambda: bk.segment_sum(X, ids(-1, 1, 1, 2), 3), "segment_ids", (0,), -1, r"must be in \[0, 3\)"),
+    (lambda: bk.segment_sum(X, ids(0, 2, 1, 2), 3), "segment_ids", (2,), 1, "must not be below 2, which stands before"),
+    (lambda: bk.unsorted_segment_sum(X, ids(2, 9, 1, 0, dtype=np.int64), 3), "segment_ids", (1,), 9, "must be in"),
+    (lambda: bk.segment_sum_backward(X, ids(0, 4)), "segment_ids", (1,), 4, r"must be in \[0, 4\)"),
+    (lambda: weighted([0, 3, 1], [0, 1]), "indices", (1,), 3, r"must be in \[0, 3\)"),
+    (lambda: weighted([0, -1, 1], [0, 1], padding_idx=0), "indices", (1,), -1, r"must be in \[0, 3\)"),
+    (lambda: weighted([0, 2, 1], [0, 4]), "offsets", (1,), 4, r"must be in \[0, 4\)"),
+    (lambda: weighted([0, 2, 1], [1, 0]), "offsets", (1,), 0, "must not be below 1, which stands before it"),
+    (lambda: bk.embedding_bag_backward(X, ids(0, 5), ids(0, 0, 1, 1), 3), "indices", (1,), 5, "must be in"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "operand", "position", "value", "text"), WRONG)
+def test_indices_of_functions(call, operand, position, value, text):
+    call()  # outside of the mode the kernels make the best of it; this prepares the call
+    with bk.checked():
+        for _ in range(2):
+            with pytest.raises(bk.CheckError, match=text) as caught:
+                call()
+            error = caught.value
+            assert (error.operand, error.position, error.value) == (operand, position, value)
+            assert error.status == bk.Status.INVALID_PROBLEM and error.symbol
+            assert pickle.loads(pickle.dumps(error)).position == position
+    call()
+
+
+def test_what_is_right_is_computed():
+    expected = bk.segment_sum(X, ids(0, 0, 2, 2), 3)
+    with bk.checked(nan="raise"):
+        np.testing.assert_array_equal(bk.segment_sum(X, ids(0, 0, 2, 2), 3), expected)
+        assert bk.unsorted_segment_sum(X, ids(2, 0, 1, 0), 3)[2].tolist() == [0, 1]
+        assert weighted([0, 2, 1], [0, 3], mode="sum").tolist() == [[3, 3], [0, 0]]  # an offset may be the end
+        assert weighted([0, 1], [0], padding_idx=1, mode="sum").tolist() == [[1, 1]]
+        assert bk.add(X, 1).tolist() == (X + 1).tolist()
+        da, db = bk.mul_backward(X, X, X, needs=(False, True))
+        assert da is None and db.tolist() == (X * X).tolist()
+        out = np.empty_like(X)
+        assert bk.neg(X, out=out) is out
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
+def test_nan(dtype):
+    x = np.array([[1, 4], [-1, 9]], dtype)
+    assert np.isnan(bk.sqrt(x)[1, 0])
+    with bk.checked():
+        assert np.isnan(bk.sqrt(x)[1, 0])
+    with bk.checked(nan="raise"):
+        with pytest.raises(bk.CheckError, match=r"sqrt: y\[1, 0\] is nan$"):
+            bk.sqrt(x)
+        x[0, 1] = np.nan
+        with pytest.raises(bk.CheckError, match=r"neg: y\[0, 1\] is nan, and so is an element of x$"):
+            bk.neg(x)
+        with pytest.raises(bk.CheckError, match=r"clamp: y\[\] is nan, and so is an element of x$"):
+            bk.clamp(x[0, 1], x[0, 0], x[0, 0])
+        out = np.ones_like(x.T)
+        with pytest.raises(bk.CheckError, match=r"y\[1, 0\] is nan"):
+            bk.neg(x.T, out=out)
+
+
+def plan_and_args(segment_ids):
+    of = bk.SegmentSumDescriptor(4, 2, 3, element=bk.f32)
+    plan = bk.SegmentSumPlan.select(None, of, backend="cpu")
+    return plan, bk.SegmentSumArgs(input=X, segment_ids=segment_ids, output=np.zeros((3, 2), np.float32))
+
+
+def test_plans():
+    """Arguments that were checked once are looked at again; what the mode keeps is of no use outside."""
+    of_ids = ids(0, 0, 1, 2)
+    plan, args = plan_and_args(of_ids)
+    plan.run(None, None, args)
+    before = plan.bind(None, None, args)
+    with bk.checked():
+        plan.run(None, None, args)
+        inside = plan.bind(None, None, args)
+        of_ids[3] = 7
+        for call in (lambda: plan.run(None, None, args), inside):
+            with pytest.raises(bk.CheckError, match=r"segment_sum: segment_ids\[3\] is 7") as caught:
+                call()
+            assert caught.value.operand == "segment_ids"
+        before()
+    for call in (lambda: plan.run(None, None, args), inside, before):
+        call()
+
+
+def test_a_mode_ends_with_its_context():
+    with bk.checked(nan="raise"):
+        with bk.checked():
+            bk.log(np.float32([-1]))
+        with pytest.raises(bk.CheckError):
+            bk.log(np.float32([-1]))
+    assert _checks.active is None
+    bk.log(np.float32([-1]))
+    with pytest.raises(bk.InvalidProblemError, match="nan is 'no', must be one of ignore, raise"), bk.checked(nan="no"):
+        pass
+
+
+def test_all_threads_check():
+    with bk.checked(), concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(WRONG[0][0]) for _ in range(8)]:
+            assert isinstance(done.exception(), bk.CheckError)
+
+
+ASKED = """
+import numpy as np, baracuda as bk
+ids = np.array([0, 9], np.int32)
+for call in (lambda: bk.segment_sum(np.ones((2, 2)), ids, 2), lambda: bk.sqrt(np.array([-1.0]))):
+    try:
+        call()
+        print("computed")
+    except bk.CheckError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize(("value", "found"), [("", 0), ("0", 0), ("1", 1), ("nan", 2)])
+def test_the_environment_asks_for_it(value, found):
+    environment = child_environment(BARACUDA_CHECK=value, BARACUDA_BACKEND="cpu")
+    result = subprocess.run([sys.executable, "-c", ASKED], cwd=ROOT, env=environment, capture_output=True, text=True)
+    texts = ["segment_sum: segment_ids[1] is 9, must be in [0, 2)", "sqrt: y[0] is nan"]
+    assert result.stdout.splitlines() == texts[:found] + ["computed"] * (2 - found), result.stderr
+
+
+def test_what_a_graph_captures_is_left_alone(monkeypatch):
+    """A copy would end the capture."""
+    states = {7: (0, 1), 8: (0, 0)}
+    runtime = type("Runtime", (), {"cudaStreamIsCapturing": staticmethod(lambda stream: states[stream])})
+    monkeypatch.setattr(_checks, "cuda_runtime", lambda: runtime)
+    monkeypatch.setattr(_checks, "download", lambda view, stream: memory.download(host, stream=None))
+    host = bk.tensor(ids(0, 9))
+    view = bk.TensorRef(host.ptr, (2,), bk.i32, device="cuda")
+    row = ROWS_BY_NAME["segment_sum{I}_{T}"]
+    checks = _checks.Checks(False)
+    checks.before(row, {"num_segments": 3}, {"segment_ids": view}, {}, 7)
+    with pytest.raises(bk.CheckError, match=r"segment_ids\[1\] is 9"):
+        checks.before(row, {"num_segments": 3}, {"segment_ids": view}, {}, 8)
+
+
+ROWS_BY_NAME = {row.name: row for row in rows()}
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.family in ("embedding", "segment")])
+def test_integer_operands_of_a_row_are_indices(name):
+    """A row says of what."""
+    row = ROWS[name]
+    integers = {p.name for p in row.params if p.direction == "in" and p.dtype in ("I", "i32", "i64")}
+    assert integers == set(row.indexes), f"[{name}] says nothing of {integers - set(row.indexes)}"

@@ -1,0 +1,158 @@
+"""Graphs: sequences of calls done again on what the memory then holds."""
+
+import gc
+import importlib.util
+import pickle
+import types
+import weakref
+
+import numpy as np
+import pytest
+
+import baracuda as bk
+from baracuda import _checks, _graphs, memory
+
+
+@pytest.fixture(autouse=True)
+def _on_the_cpu(library):
+    if library.backend == "cuda":
+        bk.load(backend="cpu")
+
+
+KINDS = {"numpy": lambda values: values, "views": bk.tensor}
+if importlib.util.find_spec("torch"):
+    import torch
+
+    KINDS["torch"] = torch.as_tensor
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_functions_again(rng, make):
+    x, b = rng.standard_normal((3, 4)), rng.standard_normal(4)
+    again = bk.graph(lambda: bk.mul(bk.add(make(x), make(b)), 2.5))
+    for _ in range(3):
+        x[...], b[...] = rng.standard_normal((3, 4)), rng.standard_normal(4)
+        result = again()
+        assert result is again.result
+        np.testing.assert_array_equal(np.asarray(result), (x + b) * 2.5)
+
+
+def test_what_functions_do_besides(rng):
+    """Copies of what C wants contiguous, results that are cleared, workspaces."""
+    indices, offsets = np.array([[0, 9], [1, 9], [1, 9]], np.int32)[:, 0], np.array([0, 2], np.int32)
+    dout, dy, a = rng.standard_normal((2, 3)), rng.standard_normal((500, 8)), rng.standard_normal((500, 8))
+    row = np.ones((1, 8))
+
+    def call():
+        of_weight = bk.embedding_bag_backward(dout, indices, offsets, 3, mode="sum")
+        return of_weight, bk.mul_backward(dy, a, row, needs=(False, True))[1]
+
+    again = bk.graph(call)
+    for step in range(3):
+        indices[0] = step
+        dout[...], dy[...] = rng.standard_normal((2, 3)), rng.standard_normal((500, 8))
+        expected = np.zeros((3, 3))
+        np.add.at(expected, indices, dout[[0, 0, 1]])
+        weight, summed = again()
+        np.testing.assert_allclose(weight, expected, 1e-14)
+        np.testing.assert_allclose(summed[0], (dy * a).sum(0), 1e-12, 1e-12)
+
+
+def test_plans_and_out():
+    x, y, z = (np.full((2, 3), value, np.float32) for value in (4, 0, 0))
+    of = bk.UnaryDescriptor(kind=bk.UnaryKind.SQRT, shape=(2, 3), element=bk.f32)
+    plan = bk.UnaryPlan.select(None, of, backend="cpu")
+    args = bk.UnaryArgs(x=x, y=y)
+    plan.run(None, None, args)
+
+    def call():
+        plan.run(None, None, args)
+        bk.neg(y, out=z)
+
+    again = bk.graph(call)
+    x[...] = 9
+    assert again() is None
+    assert (y == 3).all() and (z == -3).all()
+
+
+def test_memory_lives_as_long_as_the_graph():
+    seen = []
+
+    def call():
+        middle = bk.tensor(np.full(1000, 2.0))
+        seen.append(weakref.ref(middle.owner))
+        return bk.neg(bk.square(middle))
+
+    again = bk.graph(call)
+    gc.collect()
+    assert seen[0]() is not None
+    assert bk.download(again()).tolist() == [-4.0] * 1000
+    del again
+    gc.collect()
+    assert seen[0]() is None
+
+
+def test_refusals():
+    with pytest.raises(bk.InvalidProblemError, match="nothing was called"):
+        bk.graph(lambda: None)
+    with pytest.raises(bk.InvalidProblemError, match="which is no stream"):
+        bk.graph(lambda: None, stream="x")
+    again = bk.graph(lambda: bk.neg(np.ones(3)))
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(again)
+    with pytest.raises(KeyError):
+        bk.graph(lambda: {}["missing"])
+    assert _checks.active is None
+
+
+class Runtime:
+    """cuda.bindings.runtime as far as a capture uses it."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        if name == "cudaStreamCaptureMode":
+            return types.SimpleNamespace(cudaStreamCaptureModeRelaxed="relaxed")
+
+        def call(*arguments):
+            self.calls.append((name, *arguments))
+            made = {"cudaStreamEndCapture": "graph", "cudaGraphInstantiate": "executable"}
+            return (0, made[name]) if name in made else (0,)
+
+        return call
+
+
+def test_a_capture_on_cuda(monkeypatch):
+    """In this order; what is allocated meanwhile is held; a stream is never left capturing."""
+    runtime = Runtime()
+    monkeypatch.setattr(memory, "cuda_runtime", lambda: runtime)
+    watched = []
+
+    def call():
+        watched.append(bk.empty((3,), library=bk.load(backend="cpu")))
+        return len(watched)
+
+    again = _graphs._captured(call, 7)
+    assert again() == 1
+    assert [name for name, *_ in runtime.calls] == [
+        "cudaStreamSynchronize", "cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphInstantiate",
+        "cudaGraphDestroy", "cudaGraphLaunch",
+    ]  # fmt: skip
+    assert runtime.calls[1] == ("cudaStreamBeginCapture", 7, "relaxed")
+    assert runtime.calls[-1] == ("cudaGraphLaunch", "executable", 7)
+    owner = watched.pop().owner
+    assert any(each is owner for each in gc.get_referents(again._kept[0]))
+    assert memory.held is None
+    del again
+    assert runtime.calls[-1] == ("cudaGraphExecDestroy", "executable")
+    with pytest.raises(ZeroDivisionError):
+        _graphs._captured(lambda: 1 / 0, 7)
+    assert runtime.calls[-1][0] == "cudaStreamEndCapture" and memory.held is None
+
+
+def test_calls_of_another_stream():
+    recorder = _graphs._Recorder()
+    view = bk.TensorRef(0x1000, (3,), bk.f32, device="cuda")
+    assert recorder.call(lambda *_: 0, types.SimpleNamespace(pattern="neg"), {"x": view}, {}, 5, ()) == 0
+    assert (recorder.devices, recorder.streams) == ({"cuda"}, {5})

@@ -1,0 +1,218 @@
+"""Reductions along an inner, a middle and an outer axis and of everything, and their gradients."""
+
+import math
+
+import numpy as np
+
+from tools.bench.check import compare, picks
+from tools.bench.record import Bench, Bound, Operand
+from tools.oracle.numerics import is_float
+
+TORCH = {
+    "sum": "sum", "mean": "mean", "max": "amax", "min": "amin", "prod": "prod", "argmax": "argmax", "argmin": "argmin",
+    "logsumexp": "logsumexp", "any": "any", "all": "all", "count_nonzero": "count_nonzero",
+}  # fmt: skip
+NUMPY = {
+    "sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": np.prod, "argmax": np.argmax,
+    "argmin": np.argmin, "any": np.any, "all": np.all, "count_nonzero": np.count_nonzero,
+    "var": lambda x, axis: np.var(x, axis, ddof=1), "std": lambda x, axis: np.std(x, axis, ddof=1),
+    "norm2": lambda x, axis: np.linalg.norm(x, axis=axis),
+    "logsumexp": lambda x, axis: np.logaddexp.reduce(x, axis),
+}  # fmt: skip
+FLOATS = ("f32", "f16", "bf16", "f64")
+PLAIN = ("sum", "mean", "max", "min", "prod")
+MOMENTS = ("var", "std")
+
+
+def torch_reduction(function, axis):
+    def peer(torch, t, scalars):
+        x = t["x"]
+        if function == "norm2":
+            return lambda: torch.linalg.vector_norm(x, dim=axis)
+        if function in MOMENTS:
+            return lambda: getattr(torch, function)(x, dim=axis, correction=1)
+        return lambda: getattr(torch, TORCH[function])(x, dim=axis)
+
+    return peer
+
+
+def numpy_reduction(function, axis):
+    return lambda a, scalars: lambda: NUMPY[function](a["x"], axis=axis)
+
+
+def check_of(function, axis):
+    """Sampled results against NumPy's of the same elements; of everything by rows."""
+
+    def check(problem):
+        shape, data = problem.buffers["x"].operand.shape, problem.data
+        if axis is None:
+            total, size = data.row_sums(problem.buffers["x"], np.arange(shape[0]))
+            return compare(problem, data.cells(problem.buffers["y"], np.array([0])), total.sum(), size.sum())
+        before, n, after = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+        chosen = picks(problem, before * after, 4)
+        places = (chosen // after * n * after + chosen % after)[:, None] + np.arange(n) * after
+        x = data.cells(problem.buffers["x"], places.ravel()).astype(np.float64).reshape(places.shape)
+        expected = np.asarray(NUMPY[function](x, axis=1), np.float64)
+        if not is_float(problem.dtype):
+            got = data.cells(problem.buffers["y"], chosen)
+            return "" if np.array_equal(got, expected) else f"is {got}, expected {expected}"
+        size = np.abs(x).sum(1) if function in ("sum", "mean") else np.abs(expected) + 1.0 * (function not in TORCH)
+        return compare(problem, data.cells(problem.buffers["y"], chosen), expected, size)
+
+    return check
+
+
+def row_of(function, dtypes, output):
+    if function.startswith("arg"):
+        own = "" if dtypes[0] in FLOATS else " integers"
+        return "arg_reduce_{F}_{T}" if output == "i64" else "arg_reduce_{F}_{T}_{U}" + own
+    if function in ("any", "all"):
+        return "reduce_{F}_{T} truth"
+    if function == "count_nonzero":
+        return "reduce_count_nonzero_{T}"
+    if dtypes[0] not in FLOATS:
+        return "reduce_{F}_{T} integers"
+    return "reduce_{F}_{T}" + ("" if function in PLAIN else " moments" if function in MOMENTS else " floats")
+
+
+def made(where, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32", "bf16"), output="", **given):
+    """Of everything where axis is None: x is one axis to C."""
+    row = row_of(function, dtypes, output)
+    out = (1,) if axis is None else tuple(1 if a == axis else e for a, e in enumerate(shape))
+    scalars = {
+        "output_numel": math.prod(out), "output_shape": out, "reduce_axis": axis or 0,
+        "reduce_extent": math.prod(shape) if axis is None else shape[axis],
+        "reduce_stride_x": 1 if axis is None else math.prod(shape[axis + 1 :]),
+    }  # fmt: skip
+    peers = {"torch": (torch_reduction(function, axis),), "numpy": (numpy_reduction(function, axis),)}
+    return Bench(
+        name=f"reduce_{function} {where}", row=row, function="" if function == "count_nonzero" else function,
+        other=output if "{U}" in row else "", dtypes=dtypes, scalars=scalars, check=check_of(function, axis),
+        arrays={"x": Operand(shape, fill), "y": Operand(out)}, bounds=(bound,), workspace=True, **{**peers, **given},
+    )  # fmt: skip
+
+
+def to_shape(function, shape, out, bound):
+    axes = tuple(d for d, (e, o) in enumerate(zip(shape, out)) if e != o)
+
+    def check(problem):
+        total, size = problem.data.row_sums(problem.buffers["src"], np.arange(shape[0]))
+        return compare(problem, problem.data.rows(problem.buffers["dst"], np.array([0]))[0], total, size)
+
+    def peer(torch, t, scalars):
+        return lambda: torch.sum(t["src"], axes, keepdim=True, out=t["dst"])
+
+    return Bench(
+        name=f"reduce_{function}_to", row="reduce_{F}_to_{T}", function=function, dtypes=("f32", "bf16"), check=check,
+        scalars={"input_shape": shape, "output_shape": out, "rank_in": len(shape)}, bounds=(bound,), workspace=True,
+        arrays={"src": Operand(shape, "sixteenths"), "dst": Operand(out)}, torch=(peer,),
+        numpy=(lambda a, scalars: lambda: np.sum(a["src"], axes, keepdims=True, out=a["dst"]),),
+    )  # fmt: skip
+
+
+def trace(n, bound):
+    def check(problem):
+        diagonal = problem.data.cells(problem.buffers["x"], np.arange(n) * (n + 1))
+        got = problem.data.cells(problem.buffers["y"], np.array([0]))
+        return compare(problem, got, diagonal.sum(), np.abs(diagonal).sum())
+
+    return Bench(
+        name="trace", row="trace_{T}", dtypes=("f32",), check=check, bounds=(bound,), workspace=True,
+        scalars={"rows": n, "stride_row": n, "stride_col": 1}, bytes=lambda width, _: (n + 1) * width,
+        arrays={"x": Operand((n, n), "sixteenths"), "y": Operand((1,))},
+        torch=(lambda torch, t, scalars: lambda: torch.trace(t["x"]),),
+        numpy=(lambda a, scalars: lambda: np.trace(a["x"]),),
+    )  # fmt: skip
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+FORWARD = {
+    "sum": lambda torch, x: x.sum(1, keepdim=True), "mean": lambda torch, x: x.mean(1, keepdim=True),
+    "max_min": lambda torch, x: x.amax(1, keepdim=True), "prod": lambda torch, x: x.prod(1, keepdim=True),
+    "norm2": lambda torch, x: torch.linalg.vector_norm(x, dim=1, keepdim=True),
+    "logsumexp": lambda torch, x: torch.logsumexp(x, 1, keepdim=True),
+    "var": lambda torch, x: x.var(1, keepdim=True), "std": lambda torch, x: x.std(1, keepdim=True),
+}  # fmt: skip
+
+
+def torch_gradient(function):
+    def peer(torch, t, scalars):
+        x = (t["x"] if "x" in t else t["dx"]).detach().clone().requires_grad_()
+        y = FORWARD[function](torch, x)
+        dy = t["dy"][:, :1]
+        return lambda: torch.autograd.grad(y, x, dy, retain_graph=True)
+
+    return peer
+
+
+def expected_gradient(function, dy, x, y):
+    n = dy.shape[1]
+    if function in ("sum", "mean"):
+        return dy / (n if function == "mean" else 1)
+    if function == "max_min":
+        return np.where(x == y, dy / np.maximum((x == y).sum(1, keepdims=True), 1), 0)
+    if function == "prod":
+        return dy * x.prod(1, keepdims=True) / x
+    if function == "norm2":
+        return dy * x / y
+    if function == "logsumexp":
+        return dy * np.exp(x - y)
+    factor = 2 / (n - 1) if function == "var" else 1 / ((n - 1) * x.std(1, ddof=1, keepdims=True))
+    return dy * (x - x.mean(1, keepdims=True)) * factor
+
+
+def gradient(function, shape, bound):
+    still, saved = (1, 0), function not in ("sum", "mean")
+    arrays = {"dy": Operand(shape, "sixteenths", still)}
+    if saved:
+        arrays |= {"x": Operand(shape, 1.0 if function == "prod" else "normal"), "y": Operand(shape, 2.0, still)}
+    scalars = {"shape": shape}
+    if function == "mean":
+        scalars["inv_extent"] = 1 / shape[1]
+    if function in MOMENTS:
+        scalars |= {"reduce_axis": 1, "reduce_extent": shape[1], "reduce_stride_x": 1, "correction": 1}
+
+    def check(problem):
+        chosen, data = picks(problem, shape[0], 4), problem.data
+        places = (chosen[:, None] * shape[1] + np.arange(shape[1])).ravel()
+        got = {name: data.cells(buffer, places).reshape(-1, shape[1]) for name, buffer in problem.buffers.items()}
+        given = [got.get(name, got["dy"]).astype(np.float64) for name in ("dy", "x", "y")]
+        expected = expected_gradient(function, *given)
+        return compare(problem, got["dx"], expected, 8 * np.abs(expected) + 1e-6)
+
+    row = {"norm2": "reduce_{F}_backward_{T}", "logsumexp": "reduce_{F}_backward_{T}"}
+    row |= dict.fromkeys(MOMENTS, "reduce_{F}_backward_{T} moments")
+    return Bench(
+        name=f"reduce_{function}_backward", row=row.get(function, f"reduce_{function}_backward_{{T}}"), scalars=scalars,
+        function=function if function in row else "", dtypes=("f32", "bf16"), check=check, bounds=(bound,),
+        arrays=arrays | {"dx": Operand(shape)}, torch=(torch_gradient(function),),
+    )  # fmt: skip
+
+
+def benches(backend):
+    on_gpu = backend == "cuda"
+    rows, width = (65536, 1024) if on_gpu else (16384, 1024)
+    read = Bound("copy", 0.9, dtypes=("f32",)) if on_gpu else Bound("peer", 1.0)
+    for function in ("sum", "mean", "max", "argmax", "var", "norm2", "logsumexp"):
+        fill = "normal" if function in ("var", "norm2", "logsumexp") else "sixteenths"
+        given = {"fill": fill, "output": "i64" if function == "argmax" else ""}
+        yield made("inner", function, (rows, width), 1, read, **given)
+        if function in ("sum", "argmax", "var"):
+            yield made("middle", function, (64, rows // 64, width), 1, read, **given)
+            yield made("outer", function, (rows, width), 0, read, **given)
+    yield made("of everything", "sum", (rows, width), None, read)
+    yield made("of short rows", "sum", (rows * width // 32, 32), 1, read)
+    for count in (1, 8, 64):
+        yield made(f"of {count} rows", "sum", (count, 4096), 1, Bound("peer", 1.0))
+    yield made("inner", "prod", (rows, width), 1, read, fill=1.0)
+    yield made("inner", "argmin", (rows, width), 1, read, output="i32")
+    yield made("inner, integers", "sum", (rows, width), 1, read, dtypes=("i32",), torch=())
+    yield made("inner, integers", "argmax", (rows, width), 1, read, dtypes=("i32",), output="i32")
+    yield made("inner", "any", (rows, width), 1, read, fill=0.0)
+    yield made("inner", "count_nonzero", (rows, width), 1, read)
+    yield to_shape("sum", (rows, width), (1, width), read)
+    yield trace(4096, Bound("peer", 1.0))
+    written = Bound("copy", 0.85) if on_gpu else Bound("peer", 1.0)
+    for function in FORWARD:
+        yield gradient(function, (rows, width), written)

@@ -1,0 +1,373 @@
+"""Losses with a term for each element, in float64: what tests and benchmark hold the kernels to."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Terms = tuple[np.ndarray, np.ndarray]  # values, and the magnitudes of what was added or cancelled in each
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """One loss.
+
+    inputs     names, in C's order; `integers` of them are i64
+    term       (inputs..., parameter) -> Terms
+    slope      (inputs..., parameter) -> Terms of each gradient, which is that times dy
+    gradients  their names
+    reads      the inputs that C's gradient takes; empty: all
+    parameter  its name, and values to try
+    domain     of an input, where it is not all reals: "probability" or "positive"
+    """
+
+    inputs: tuple[str, ...]
+    term: Callable[..., Terms]
+    slope: Callable[..., tuple[Terms, ...]]
+    gradients: tuple[str, ...] = ("dpred",)
+    reads: tuple[str, ...] = ()
+    parameter: str = ""
+    values: tuple[float, ...] = ()
+    integers: tuple[str, ...] = ()
+    domain: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def whole(value: Any) -> Terms:
+    """Of one product: its own magnitude."""
+    return np.asarray(value), np.abs(value)
+
+
+def parted(*parts: Any) -> Terms:
+    """Of a sum."""
+    return sum(parts[1:], start=np.asarray(parts[0])), sum((np.abs(p) for p in parts), start=np.zeros(1))
+
+
+def without(condition: Any, value: Any, other: Any = 0.0) -> np.ndarray:
+    return np.where(condition, other, value)
+
+
+def sign(d: np.ndarray) -> np.ndarray:
+    return (d > 0).astype(np.float64) - (d < 0)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1.0) / (1 + e)
+
+
+def bent(square: float, bound: float, slope: float, d: np.ndarray) -> np.ndarray:
+    """square d^2 below the bound, a straight line of the slope beyond that continues it."""
+    size = np.abs(d)
+    return np.where(size >= bound, slope * (size - bound / 2), square * d * d)
+
+
+def smooth_l1(p: np.ndarray, t: np.ndarray, beta: float) -> Terms:
+    return whole(bent(0.5 / beta if beta else 0.0, beta, 1.0, p - t))
+
+
+def bce(p: np.ndarray, t: np.ndarray) -> Terms:
+    one, other = (np.maximum(np.log(p), -100), np.maximum(np.log1p(-p), -100))
+    value, magnitude = parted(-t * one, (t - 1) * other)
+    return value, magnitude + 1e-3
+
+
+def logits(x: np.ndarray, t: np.ndarray) -> Terms:
+    return parted(x * np.where(x > 0, 1 - t, -t), np.log1p(np.exp(-np.abs(x))))
+
+
+def kl_div(x: np.ndarray, t: np.ndarray) -> Terms:
+    _, magnitude = parted(t * np.log(t), -t * x)
+    value = t * (np.log(t) - x)
+    return without(~(t > 0), value), without(~(t > 0), magnitude)
+
+
+def poisson(x: np.ndarray, t: np.ndarray, flag: int) -> Terms:
+    if flag:
+        return parted(np.exp(x), -without(t == 0, t * x))
+    return parted(x, -without(t == 0, t * np.log(x)))
+
+
+def poisson_slope(x: np.ndarray, t: np.ndarray, flag: int) -> tuple[Terms]:
+    return (parted(np.exp(x), -t) if flag else parted(np.ones_like(x), -without(t == 0, t / x)),)
+
+
+def variance(v: np.ndarray, eps: float) -> np.ndarray:
+    return np.where(v > eps, v, eps)
+
+
+def gaussian(x: np.ndarray, t: np.ndarray, v: np.ndarray, eps: float) -> Terms:
+    v = variance(v, eps)
+    return parted(0.5 * np.log(v), 0.5 * (x - t) ** 2 / v)
+
+
+def ranking(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> Terms:
+    value, magnitude = parted(margin, -t * (x1 - x2))
+    return without(value < 0, value), magnitude
+
+
+def ranking_slope(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> tuple[Terms, Terms]:
+    slope = np.where(margin - t * (x1 - x2) > 0, t, 0.0)
+    return whole(-slope), whole(slope)
+
+
+def hinge(x: np.ndarray, t: np.ndarray, margin: float) -> Terms:
+    return np.where(t == 1, x, without(margin < x, margin - x)), np.abs(x) + abs(margin)
+
+
+PAIR = ("pred", "target")
+LOSSES = {
+    "mse": Loss(PAIR, lambda p, t: whole((p - t) ** 2), lambda p, t: (whole(2 * (p - t)),)),
+    "l1": Loss(PAIR, lambda p, t: whole(np.abs(p - t)), lambda p, t: (whole(sign(p - t)),)),
+    "smooth_l1": Loss(
+        PAIR, smooth_l1,
+        lambda p, t, b: (whole(np.where(np.abs(p - t) >= b, sign(p - t), (p - t) / (b or 1.0))),),
+        parameter="param", values=(1.0, 0.25, 3.0, 0.0),
+    ),
+    "huber": Loss(
+        PAIR, lambda p, t, b: whole(bent(0.5, b, b, p - t)),
+        lambda p, t, b: (whole(np.where(np.abs(p - t) >= b, b * sign(p - t), p - t)),),
+        parameter="param", values=(1.0, 0.25, 3.0),
+    ),
+    "bce": Loss(
+        PAIR, bce, lambda p, t: (whole((p - t) / np.maximum((1 - p) * p, 1e-12)),),
+        domain={"pred": "probability", "target": "probability"},
+    ),
+    "bce_with_logits": Loss(
+        ("logits", "target"), logits, lambda x, t: (parted(sigmoid(x), -t),), domain={"target": "probability"},
+    ),
+    "kl_div": Loss(
+        PAIR, kl_div, lambda t: (whole(np.where(t > 0, -t, 0.0)),), gradients=("dinput",), reads=("target",),
+    ),
+    "poisson_nll": Loss(
+        ("input", "target"), poisson, poisson_slope, gradients=("dinput",), parameter="log_input_flag", values=(1, 0),
+        domain={"input": "positive"},
+    ),
+    "gaussian_nll": Loss(
+        ("input", "target", "var"), gaussian,
+        lambda x, t, v, eps: (whole((x - t) / variance(v, eps)),),
+        gradients=("dinput",), parameter="eps", values=(1e-6, 0.5), domain={"var": "positive"},
+    ),
+    "margin_ranking": Loss(
+        ("x1", "x2", "t"), ranking, ranking_slope, gradients=("dx1", "dx2"), parameter="margin", values=(0.5, 0.0),
+    ),
+    "hinge_embedding": Loss(
+        ("input", "target"), hinge,
+        lambda x, t, margin: (whole(np.where(t == 1, 1.0, np.where(margin > x, -1.0, 0.0))),),
+        gradients=("dinput",), parameter="margin", values=(1.0, 0.25), integers=("target",),
+    ),
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class RowLoss:
+    """One loss with a term for each row.
+
+    columns     the name of the rows' extent; `strides` those of the distances of rows
+    inputs      of the rows' shape, in C's order
+    targets     "index" or "sign" (one a row), "list" or "shares" (of the rows' shape); empty: none
+    target      its name
+    term        (inputs..., target, parameters...) -> Terms
+    slope       the same -> Terms of each gradient, which is that times dy
+    parameters  their names, and values to try
+    takes_special   whether the formula holds for infinities and NaN
+    """
+
+    columns: str
+    strides: tuple[str, ...]
+    inputs: tuple[str, ...]
+    targets: str
+    term: Callable[..., Terms]
+    slope: Callable[..., tuple[Terms, ...]]
+    target: str = "target"
+    gradients: tuple[str, ...] = ("dinput",)
+    parameters: tuple[str, ...] = ()
+    values: tuple[tuple[float, ...], ...] = ((),)
+    takes_special: bool = False
+
+
+def log_sum_exp(x: np.ndarray) -> np.ndarray:
+    if not x.shape[1]:
+        return np.full(len(x), -np.inf)
+    most = np.max(x, axis=1)
+    base = np.where(np.isneginf(most), 0, most)
+    return base + np.log(np.sum(np.exp(x - base[:, None]), axis=1))
+
+
+def valid(x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    return (t >= 0) & (t < x.shape[1])
+
+
+def at(x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """x of each row's target, 0 where that is none."""
+    if not x.shape[1]:
+        return np.zeros(len(x))
+    return np.where(valid(x, t), x[np.arange(len(x)), np.where(valid(x, t), t, 0)], 0)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    return np.exp(x - log_sum_exp(x)[:, None])
+
+
+def is_target(x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    return np.arange(x.shape[1]) == t[:, None]
+
+
+def spread_of(x: np.ndarray) -> np.ndarray:
+    """Of finite logits, the largest magnitude of their distances, which exponentials take; at least 1."""
+    finite = np.where(np.isfinite(x), x, 0)
+    return 1 + np.max(np.abs(finite), axis=1, initial=0)
+
+
+def cross_entropy(x: np.ndarray, t: np.ndarray) -> Terms:
+    lse, chosen = log_sum_exp(x), at(x, t)
+    return np.where(valid(x, t), lse - chosen, 0.0), valid(x, t) * (spread_of(x) + np.abs(np.nan_to_num(chosen)))
+
+
+def cross_entropy_slope(x: np.ndarray, t: np.ndarray) -> tuple[Terms]:
+    p, hit = softmax(x), is_target(x, t)
+    known = valid(x, t)[:, None]
+    return ((np.where(known, p - hit, 0.0), known * (np.nan_to_num(p) * spread_of(x)[:, None] + hit)),)
+
+
+def soft_cross_entropy(x: np.ndarray, q: np.ndarray) -> Terms:
+    parts = np.where(q == 0, 0.0, q * (log_sum_exp(x)[:, None] - x))
+    return np.sum(parts, axis=1), np.sum(np.abs(q), axis=1) * 2 * spread_of(x)
+
+
+def soft_cross_entropy_slope(x: np.ndarray, q: np.ndarray) -> tuple[Terms]:
+    p, all_q = softmax(x), np.sum(q, axis=1, keepdims=True)
+    return ((all_q * p - q, np.abs(all_q) * p * spread_of(x)[:, None] + np.abs(q)),)
+
+
+def cosine_parts(x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, ...]:
+    dot, n1, n2 = (np.sum(a * b, axis=1) for a, b in ((x1, x2), (x1, x1), (x2, x2)))
+    size = np.sum(np.abs(x1 * x2), axis=1)
+    divisor = np.maximum(np.sqrt(n1) * np.sqrt(n2), 1e-12)
+    return dot / divisor, size / divisor, n1, n2, divisor
+
+
+def cosine(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> Terms:
+    c, size, *_ = cosine_parts(x1, x2)
+    return np.where(t > 0, 1 - c, np.maximum(0, c - margin)), 1 + size + abs(margin)
+
+
+def cosine_slope(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> tuple[Terms, Terms]:
+    c, size, n1, n2, divisor = (v[:, None] for v in cosine_parts(x1, x2))
+    k = np.where(t > 0, -1.0, np.where(c[:, 0] > margin, 1.0, 0.0))[:, None]
+
+    def one(a, b, n):
+        back = np.where(n <= 1e-24, 0, 1 / n)
+        return k * (b / divisor - c * a * back), np.abs(k) * (np.abs(b) / divisor + (size + 1) * np.abs(a) * back)
+
+    return one(x1, x2, n1), one(x2, x1, n2)
+
+
+def norm(d: np.ndarray, p: float) -> np.ndarray:
+    return np.sum(np.abs(d) ** p, axis=1) ** (1 / p)
+
+
+def triplet(a: np.ndarray, near: np.ndarray, far: np.ndarray, margin: float, p: float) -> Terms:
+    one, other = norm(a - near, p), norm(a - far, p)
+    return np.maximum(0, one - other + margin), 8 * (one + other) + abs(margin)
+
+
+def triplet_slope(a: np.ndarray, near: np.ndarray, far: np.ndarray, margin: float, p: float) -> tuple[Terms, ...]:
+    active = (norm(a - near, p) - norm(a - far, p) + margin > 0)[:, None]
+
+    def one(d):
+        scale = np.maximum(norm(d, p)[:, None] ** (p - 1), 1e-12)
+        return np.where(active & (d != 0), np.abs(d) ** (p - 1) * np.sign(d) / scale, 0.0)
+
+    u, v = one(a - near), one(a - far)
+    return tuple((value, 8 * (np.abs(u) + np.abs(v))) for value in (u - v, -u, v))
+
+
+def hinges(x: np.ndarray, t: np.ndarray, margin: float) -> np.ndarray:
+    h = np.maximum(0, margin - at(x, t)[:, None] + x)
+    return np.where(is_target(x, t) | ~valid(x, t)[:, None], 0.0, h)
+
+
+def multi_margin(x: np.ndarray, t: np.ndarray, margin: float, p: float) -> Terms:
+    sizes = (abs(margin) + np.abs(at(x, t))[:, None] + np.abs(x)) ** p * (hinges(x, t, margin) > 0)
+    count = max(x.shape[1], 1)
+    return np.sum(hinges(x, t, margin) ** p, axis=1) / count, 4 * np.sum(sizes, axis=1) / count
+
+
+def multi_margin_slope(x: np.ndarray, t: np.ndarray, margin: float, p: float) -> tuple[Terms]:
+    h = hinges(x, t, margin)
+    g = np.where(h > 0, p * h ** (p - 1), 0.0)
+    sizes = np.where(h > 0, p * (abs(margin) + np.abs(at(x, t))[:, None] + np.abs(x)) ** (p - 1), 0.0)
+    own = is_target(x, t) & valid(x, t)[:, None]
+    value = np.where(own, -np.sum(g, axis=1, keepdims=True), g) / x.shape[1]
+    return ((value, 4 * np.where(own, np.sum(sizes, axis=1, keepdims=True), sizes) / x.shape[1]),)
+
+
+def multilabel_pairs(x: np.ndarray, labels: np.ndarray) -> list[list[int]]:
+    """The labels of each row that are classes."""
+    found = []
+    for row in labels:
+        ends = np.flatnonzero(row < 0)
+        found.append([int(j) for j in row[: ends[0] if len(ends) else len(row)] if j < x.shape[1]])
+    return found
+
+
+def multilabel_margin(x: np.ndarray, labels: np.ndarray) -> Terms:
+    value, size = np.zeros((2, len(x)))
+    for r, listed in enumerate(multilabel_pairs(x, labels)):
+        others = np.setdiff1d(np.arange(x.shape[1]), listed)
+        for j in listed:
+            value[r] += np.sum(np.maximum(0, 1 - x[r, j] + x[r, others]))
+            size[r] += np.sum(1 + np.abs(x[r, j]) + np.abs(x[r, others]))
+    count = max(x.shape[1], 1)
+    return value / count, size / count
+
+
+def multilabel_margin_slope(x: np.ndarray, labels: np.ndarray) -> tuple[Terms]:
+    slope = np.zeros(x.shape)
+    for r, listed in enumerate(multilabel_pairs(x, labels)):
+        others = np.setdiff1d(np.arange(x.shape[1]), listed)
+        for j in listed:
+            active = others[1 - x[r, j] + x[r, others] > 0]
+            slope[r, active] += 1
+            slope[r, j] -= len(active)
+    return (whole(slope / x.shape[1]),)
+
+
+def soft_margin(x: np.ndarray, y: np.ndarray) -> Terms:
+    value, magnitude = logits(x, y)
+    count = max(x.shape[1], 1)
+    return np.sum(value, axis=1) / count, np.sum(magnitude, axis=1) / count
+
+
+def soft_margin_slope(x: np.ndarray, y: np.ndarray) -> tuple[Terms]:
+    value, magnitude = parted(sigmoid(x), -y)
+    return ((value / x.shape[1], magnitude / x.shape[1]),)
+
+
+STRIDES = ("row_stride_in", "row_stride_tgt")
+ROW_LOSSES = {
+    "cross_entropy": RowLoss(
+        "class_extent", ("row_stride_input",), ("input",), "index", cross_entropy, cross_entropy_slope,
+    ),
+    "cross_entropy_soft": RowLoss(
+        "class_extent", ("row_stride_input", "row_stride_target"), ("input",), "shares", soft_cross_entropy,
+        soft_cross_entropy_slope,
+    ),
+    "cosine_embedding": RowLoss(
+        "d_extent", ("row_stride_x",), ("x1", "x2"), "sign", cosine, cosine_slope, target="t", gradients=("dx1", "dx2"),
+        parameters=("margin",), values=((0.0,), (0.25,)),
+    ),
+    "triplet_margin": RowLoss(
+        "d_extent", ("row_stride",), ("a", "p_tensor", "n_tensor"), "", triplet, triplet_slope,
+        gradients=("da", "dp", "dn"), parameters=("margin", "p_norm"), values=((1.0, 2.0), (0.5, 1.0), (1.0, 3.0)),
+    ),
+    "multi_margin": RowLoss(
+        "class_extent", ("row_stride",), ("input",), "index", multi_margin, multi_margin_slope,
+        parameters=("margin", "p_norm"), values=((1.0, 1.0), (0.5, 2.0), (1.0, 3.0)),
+    ),
+    "multilabel_margin": RowLoss(
+        "class_extent", STRIDES, ("input",), "list", multilabel_margin, multilabel_margin_slope,
+    ),
+    "multilabel_soft_margin": RowLoss("class_extent", STRIDES, ("input",), "shares", soft_margin, soft_margin_slope),
+}  # fmt: skip
