@@ -35,7 +35,7 @@ def find(name: str) -> list[tuple[Row, str]]:
         return [(op.row, op.function)]
     members = [(row, function) for row in rows() for function in row.functions or ("",)]
     meant = {prefix + name for prefix in _PREFIXES}
-    return [m for m in members if base(*m) in meant] or [m for m in members if stem(*m) in meant]
+    return [m for m in members if base(*m) in meant or m[1] == name] or [m for m in members if stem(*m) in meant]
 
 
 def describe(name: str) -> Iterator[str]:
@@ -104,7 +104,8 @@ def _prototype(op: Op) -> Iterator[str]:
         return
     # cffi's types know of no const
     params = [("const " * (param.direction in ("in", "in?", "host")), param.name) for param in op.row.params]
-    params += [("", name) for name in ("workspace", "workspace_bytes", "stream")]
+    tail = ("stream",) if op.row.is_bare else ("workspace", "workspace_bytes", "stream")
+    params += [("", name) for name in tail]
     types = [of.cname.replace(" *", "*") for of in kind.args]
     arguments = ", ".join(f"{const}{of} {name}".replace(" ", "\0") for of, (const, name) in zip(types, params))
     lines = textwrap.wrap(f"{kind.result.cname}\0{symbol_name(op.name)}({arguments});", _WIDTH - 6)

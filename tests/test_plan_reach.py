@@ -37,7 +37,8 @@ def views_for(plan, form, strided):
     views = dict.fromkeys([operand.name for operand in plan.operands])
     for k, operand in enumerate(plan.operands):
         if kinds := form.kinds(operand.name):
-            strides = [2 * step for step in bk.contiguous_stride(operand.extents)] if strided else None
+            has_gaps = strided and form.is_strided(form.pointers[operand.name])
+            strides = [2 * step for step in bk.contiguous_stride(operand.extents)] if has_gaps else None
             views[operand.name] = raw(operand.extents, kinds[-1], (k + 1) << 20, strides=strides)
     return views
 

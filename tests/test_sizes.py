@@ -110,7 +110,7 @@ def test_operands_that_stand_still(library, op):
 def test_other_extents(library, op):
     """Every extent as large as it can be, beside others that make an operand longer than 2^47 bytes."""
     row, _ = OPS[op]
-    extents = {p.name for p in row.problem if p.role == "extent"}
+    extents = {p.name for p in row.problem if p.role in ("extent", "pitch")}
     problem = plain(op)
     problem.scalars |= dict.fromkeys(extents, 2**31 - 1)
     assert can_implement(library, op, problem)[0] == 2
