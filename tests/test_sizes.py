@@ -111,6 +111,7 @@ def test_other_extents(library, op):
     """Every extent as large as it can be, beside others that make an operand longer than 2^47 bytes."""
     row, _ = OPS[op]
     extents = {p.name for p in row.problem if p.role in ("extent", "pitch")}
+    extents -= {"m"} if op.startswith("gemv_dense_m1") else set()  # which is 0 or 1
     problem = plain(op)
     problem.scalars |= dict.fromkeys(extents, 2**31 - 1)
     assert can_implement(library, op, problem)[0] == 2

@@ -199,15 +199,16 @@ LAYOUTS = ("rrr", "rcr", "crr")
 
 
 def batched(
-    draw, m, n, k, batch, *, layout=1, steps=(None, None, None, None), numbers=(0.75, 0.0), gap=0, null=(), dense=False
-):
-    """steps are the distances of the matrices of A, B, C and D, of which None leaves a gap of 3 elements."""
+    draw, m, n, k, batch, *, layout=1, steps=(None, None, None, None), numbers=(0.75, 0.0), gap=0, null=(), dense=False,
+    apart=3
+):  # fmt: skip
+    """steps are the distances of the matrices of A, B, C and D, of which None leaves a gap of `apart` elements."""
     shapes = {
         "a": (k, m) if layout == 2 else (m, k), "b": (n, k) if layout == 1 else (k, n), "c": (m, n), "d": (m, n),
     }  # fmt: skip
     arrays = {}
     for (name, (rows, columns)), step in zip(shapes.items(), steps):
-        step = max(rows * (columns + gap), 1) + 3 if step is None else step
+        step = max(rows * (columns + gap), 1) + apart if step is None else step
         arrays[name] = matrix(draw, rows, columns, gap, batch=(batch, step))
     if not dense and not ("c" in null and numbers[1]):
         arrays["d"].values = None
@@ -240,7 +241,7 @@ def strided_step(m, n, gap=0):
 
 
 BATCHED = {
-    "plain": lambda d: batched(d, 7, 9, 11, 3, numbers=(0.75, -1.5)),
+    "plain": lambda d: batched(d, 7, 9, 11, 3, numbers=(0.75, -1.5), apart=0),
     "gaps": lambda d: batched(d, 20, 17, 40, 2, gap=3, numbers=(1.0, 0.5)),
     "one": lambda d: batched(d, 33, 12, 24, 1, steps=(0, 0, 0, 0), numbers=(2.0, 1.0)),
     "shared": lambda d: batched(d, 16, 24, 32, 3, steps=(0, None, 0, None), numbers=(1.0, 1.0)),
@@ -256,9 +257,9 @@ def dense_problems(layouts, rows):
     table = {}
     for layout in layouts:
         make = functools.partial(batched, layout=layout, dense=True)
-        m = min(rows, 21)
+        few, m = min(rows, 7), min(rows, 21)
         table |= {
-            f"{LAYOUTS[layout]}_plain": lambda d, f=make: f(d, min(rows, 7), 9, 11, 3, numbers=(0.75, -1.5)),
+            f"{LAYOUTS[layout]}_plain": lambda d, f=make, m=few: f(d, m, 9, 11, 3, numbers=(0.75, -1.5), apart=0),
             f"{LAYOUTS[layout]}_gaps": lambda d, f=make, m=m: f(d, m, 33, 35, 2, gap=3),
             f"{LAYOUTS[layout]}_one": lambda d, f=make, m=m: f(d, m, 70, 9, 1, steps=(0, 0, 0, 0), numbers=(1.0, 1.0)),
             f"{LAYOUTS[layout]}_shared": lambda d, f=make, m=m: f(d, m, 64, 40, 3, steps=(0, None, None, None)),
