@@ -101,15 +101,15 @@ def test_an_output_that_overlaps_is_refused(library, name):
             halved = any("twice" in p.shape for p in row.pointers if p.name in (output, other))
             if halved or not (dense(problem, output) and dense(problem, other)):
                 continue
+            if min(math.prod(problem.arrays[n].shape) for n in (output, other)) < 3:
+                continue  # one of them ends where the other begins
             for shift in (1, -1):
                 prepared = overlapping(library, op, problem, output, other, shift)
                 status = prepared.run()
-                if min(math.prod(problem.arrays[n].shape) for n in (output, other)) > 2:
-                    assert status == 2, f"{op}: {output} lies {shift} elements behind {other}"
-                    tried += 1
+                assert status == 2, f"{op}: {output} lies {shift} elements behind {other}"
+                tried += 1
                 outcome = prepared.outcome(status)
-                if status:
-                    assert {output, other} <= set(outcome.text.replace(":", " ").split()), outcome.text
+                assert {output, other} <= set(outcome.text.replace(":", " ").split()), outcome.text
     assert tried or len(ROWS[name].pointers) == 1 or name.startswith("gated")
 
 

@@ -103,6 +103,7 @@ class Row:
     accumulates: str  # the output that is added to
     indexes: dict[str, tuple[str, bool, bool, str]]  # index operand -> extent, whether it may be that, sorted, or what
     doc: str
+    is_listed: bool = False  # no output may be another input than in_place says, even one of its extents
     is_bare: bool = False  # no workspace stands before the stream
 
     @property

@@ -398,7 +398,8 @@ class Section:
             workspace=SUMS_WORKSPACE if sums else "" if follows else section.get("workspace", ""),
             deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
             in_place=in_place, accumulates=accumulates, doc=doc,
-            is_bare="tail" in section, indexes=parse_indexes(section.get("indexes", ""), params),
+            is_listed="in_place" in section, is_bare="tail" in section,
+            indexes=parse_indexes(section.get("indexes", ""), params),
         )  # fmt: skip
 
 

@@ -192,10 +192,10 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
             first, readers = row.first_input.name, f"{readers} operands[{k}].readers = {mask};"
             stride = f", op.stride_{p.name} = op.stride_{first}" if f"stride_{p.name}" in fields else ""
             stand_ins += f"    if ({p.name} == nullptr) {p.name} = {first}{stride};\n"
-    # Inputs that no output may be, of an op that may have others as one.
+    # Inputs that no output may be, of an op whose table says which may.
     shared = {name for names in row.in_place.values() for name in names}
     for k, p in enumerate(pointers):
-        if shared and not (row.is_apart or p.is_output or p.name in shared):
+        if shared and row.is_listed and not (row.is_apart or p.is_output or p.name in shared):
             readers += f" operands[{k}].stays = true;"
     cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in pointers]
     in_place = str(not row.is_apart).lower()
