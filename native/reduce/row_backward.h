@@ -93,15 +93,19 @@ struct ReduceVarianceBackward {
         return Status::kOk;
     }
     Status run(const T* dy, const T* x, const T*, T* dx, const Launch& launch) const {
-        return map_rows(launch, rows(), op::VarianceGradientRows<T>{{}, correction, is_root}, inputs(x, dy), inputs(), inputs(),
-                        outputs(dx), outputs());
+        return map_rows(launch, rows(), op::VarianceGradientRows<T>{{}, correction, is_root}, inputs(x, dy), inputs(),
+                        inputs(x), outputs(dx), outputs());
     }
 
 private:
-    RowAxes<3> rows() const {
-        RowAxes<3> axes;
-        for (int32_t d = 0; d < rank; ++d)
-            (d == reduce_axis ? axes.inner : axes.outer).append(shape[d], {stride_x[d], stride_dy[d], stride_dx[d]});
+    RowAxes<3, 1> rows() const {
+        RowAxes<3, 1> axes;
+        for (int32_t d = 0; d < rank; ++d) {
+            if (d == reduce_axis)
+                axes.inner.append(shape[d], {stride_x[d], stride_dy[d], stride_dx[d]});
+            else
+                axes.outer.append(shape[d], {stride_x[d], stride_dy[d], stride_dx[d], stride_x[d]});
+        }
         return axes;
     }
 };

@@ -90,7 +90,8 @@ struct ProductGradientRows : RowDefaults {
     }
 };
 
-// dy 2 (x - mean) / m, or dy (x - mean) / (m std), with m = n - correction; 0 where the deviation is.
+// dy 2 (x - mean) / m, or dy (x - mean) / (m std), with m = n - correction; 0 where the deviation is. The mean is found from the
+// row's distances from its first element, which are 0 in a row of equal ones.
 template <class T>
 struct VarianceGradientRows : RowDefaults {
     using C = compute_t<T>;
@@ -106,7 +107,7 @@ struct VarianceGradientRows : RowDefaults {
     int64_t correction;
     bool is_root;
 
-    BK_HD Row start() const { return {0, 0, false}; }
+    BK_HD Row start(C first) const { return {first, 0, false}; }
     BK_HD Held hold(const Row&, int64_t, C x, C dy) const { return {x, dy}; }
     BK_HD Held pad() const { return {0, 0}; }
     BK_HD Acc identity() const { return 0; }
@@ -117,7 +118,7 @@ struct VarianceGradientRows : RowDefaults {
 #pragma unroll
 #endif
         for (int i = 0; i < N; ++i) {
-            const C difference = held[i].x - row.mean;  // x itself at first
+            const C difference = held[i].x - row.mean;
             term[i] = math::select(where.has(i), row.has_mean ? difference * difference : difference, C(0));
         }
         return sum_of(term);
@@ -126,7 +127,7 @@ struct VarianceGradientRows : RowDefaults {
     BK_HD bool finish(Row& row, Acc all, int64_t n) const {
         const C divisor = n > correction ? static_cast<C>(n - correction) : C(NAN);
         if (!row.has_mean) {
-            row = {all / static_cast<C>(n), C(2) / divisor, true};
+            row = {row.mean + all / static_cast<C>(n), C(2) / divisor, true};
             return is_root;
         }
         const C deviation = math::sqrt<C>(all / divisor);

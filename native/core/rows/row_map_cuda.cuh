@@ -241,9 +241,10 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
     using Operands =
         RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>>;
     constexpr int N = kVectorBytes / static_cast<int>(sizeof(*get<0>(x.pointer)));
-    const Layout<Full> inner = merge_axes(axes.inner);
+    const int64_t n = axes.inner.numel();
+    const Layout<Full> inner = n == 0 ? Layout<Full>{} : merge_axes(axes.inner);  // a walk divides by its extents
     const auto outer = collapse(axes.outer);
-    const int64_t rows = outer.numel(), n = inner.numel();
+    const int64_t rows = outer.numel();
     if (rows == 0) return Status::kOk;
     constexpr int64_t kLongest = int64_t{INT32_MAX} - (int64_t{1} << 27);  // positions beyond the end still fit 32 bits
     if (n > kLongest) return fail(Status::kUnsupported, "rows of %lld elements are too long", static_cast<long long>(n));
