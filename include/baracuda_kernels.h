@@ -9210,6 +9210,97 @@ BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f64_run(i
 BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
 
 /*
+ * loss_multi_margin_{T}  (T: f32 f16 bf16 f64)
+ * The sum over c, target left out, of max(0, margin - input[target] + input[c])^p_norm / class_extent of each row.
+ * An index outside [0, class_extent) gives a term of 0, which the mean counts, and a gradient of 0. reduction_mode
+ * 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results being 1, of terms that
+ * are not rounded to T before. The mean of no rows is NaN.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    target: i64 [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
+
+/*
+ * loss_multi_margin_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h[c] = max(0, margin - input[target] + input[c]) and g[c] = p_norm h[c]^(p_norm - 1) where h[c] > 0, else
+ * 0: dinput[c] = g[c] s / class_extent, and for target minus the sum of these. An index outside [0, class_extent)
+ * gives a term of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for reduction_mode 0;
+ * for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum;
+ * for f64 scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    target: i64 [n_rows]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_multilabel_soft_margin_{T}  (T: f32 f16 bf16 f64)
+ * The mean over the classes of bce_with_logits of each row. reduction_mode 0 gives each row its term, results
+ * being n_rows; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean
+ * of no rows is NaN.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: T [n_rows by row_stride_tgt, class_extent]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+
+/*
+ * loss_multilabel_soft_margin_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput[c] = (sigmoid(input[c]) - target[c]) s / class_extent. In it s is dy of the row for reduction_mode 0; for
+ * 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for
+ * f64 scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: T [n_rows by row_stride_tgt, class_extent]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_in, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
  * loss_cosine_embedding_{T}  (T: f32 f16 bf16 f64)
  * With the cosine c = x1 x2 / max(|x1| |x2|, 1e-12; 1e-30 for f64) of each row: 1 - c where t > 0, else max(0, c -
  * margin). reduction_mode 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results
@@ -9307,97 +9398,6 @@ BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_bf16_run(int6
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
-
-/*
- * loss_multi_margin_{T}  (T: f32 f16 bf16 f64)
- * The sum over c, target left out, of max(0, margin - input[target] + input[c])^p_norm / class_extent of each row.
- * An index outside [0, class_extent) gives a term of 0, which the mean counts, and a gradient of 0. reduction_mode
- * 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results being 1, of terms that
- * are not rounded to T before. The mean of no rows is NaN.
- *   in    input: T [n_rows by row_stride, class_extent]
- *   in    target: i64 [n_rows]
- *   out   out: T [results]
- *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_multi_margin_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm, const void* input, const void* target, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float margin, float p_norm);
-
-/*
- * loss_multi_margin_backward_{T}  (T: f32 f16 bf16 f64)
- * With h[c] = max(0, margin - input[target] + input[c]) and g[c] = p_norm h[c]^(p_norm - 1) where h[c] > 0, else
- * 0: dinput[c] = g[c] s / class_extent, and for target minus the sum of these. An index outside [0, class_extent)
- * gives a term of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for reduction_mode 0;
- * for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum;
- * for f64 scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
- *   in    input: T [n_rows by row_stride, class_extent]
- *   in    target: i64 [n_rows]
- *   in    dy: T [results]
- *   out   dinput: T [n_rows by row_stride, class_extent]
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, const void* dinput);
-
-/*
- * loss_multilabel_soft_margin_{T}  (T: f32 f16 bf16 f64)
- * The mean over the classes of bce_with_logits of each row. reduction_mode 0 gives each row its term, results
- * being n_rows; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean
- * of no rows is NaN.
- *   in    input: T [n_rows by row_stride_in, class_extent]
- *   in    target: T [n_rows by row_stride_tgt, class_extent]
- *   out   out: T [results]
- *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
-
-/*
- * loss_multilabel_soft_margin_backward_{T}  (T: f32 f16 bf16 f64)
- * dinput[c] = (sigmoid(input[c]) - target[c]) s / class_extent. In it s is dy of the row for reduction_mode 0; for
- * 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for
- * f64 scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
- *   in    input: T [n_rows by row_stride_in, class_extent]
- *   in    target: T [n_rows by row_stride_tgt, class_extent]
- *   in    dy: T [results]
- *   out   dinput: T [n_rows by row_stride_in, class_extent]
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
 
 /* ---- norm ------------------------------------------------------------------------------------------------------ */
 

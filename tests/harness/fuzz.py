@@ -1,4 +1,4 @@
-"""Random calls of every op, right and wrong, on memory that ends where an operand ends.
+"""Random calls of ops of most families, right and wrong, on memory that ends where an operand ends.
 
 usage: python -m harness.fuzz --seed S [--first K] [--calls N] [--log FILE]
 
@@ -37,7 +37,10 @@ SLOT_PAGES = 16
 MOST_ELEMENTS = 2048  # of a problem before it is changed
 EXTREMES = (-1, 0, 1, 2, 9, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**46, 2**47, 2**60, -(2**60), 2**62, 2**63 - 1,
             -(2**63), -(2**63) + 1)  # fmt: skip
-INSTANCES = {name: [op for op, (row, _) in OPS.items() if row.name == name] for name in ROWS}
+# Families of which the table does not say where all operands lie: their ops compute it. Cases alone try them.
+UNDRAWN = ("norm", "reduce")
+DRAWN = [name for name, row in ROWS.items() if row.family not in UNDRAWN]
+INSTANCES = {name: [op for op, (row, _) in OPS.items() if row.name == name] for name in DRAWN}
 
 
 @dataclasses.dataclass
@@ -346,8 +349,7 @@ class Fuzzer:
     def run(self, k: int) -> None:
         """Call number k."""
         rng = np.random.default_rng((self.seed, k))
-        rows = list(ROWS)
-        instances = INSTANCES[rows[k % len(rows)]]
+        instances = INSTANCES[DRAWN[k % len(DRAWN)]]
         call = draw_call(rng, instances[rng.integers(len(instances))])
         row, _ = OPS[call.op]
         for _ in range(rng.choice([0, 0, 1, 1, 2])):
