@@ -26,9 +26,9 @@ class Param(NamedTuple):
 
     shape    extents of an array, in names of other parameters: "num_bags, embedding_dim"
     role     "operand" for a pointer. Of the others: extent, a number of elements or rows; rank; shape; stride, the
-             strides of an operand; axis; offset, where a part of an operand lies; mode, a choice between variants;
-             parameter, a number of the function
-    of       the operand whose strides or offset it is
+             strides of an operand; pitch, the elements from one row of it to the next; axis; offset, where a part of
+             an operand lies; mode, a choice between variants; parameter, a number of the function
+    of       the operand whose strides, pitch or offset it is
     default  None where there is none, or where functions differ in it (Row.defaults)
     """
 
@@ -81,6 +81,7 @@ class Row:
     slots: Mapping[str, tuple[str, ...]]  # dtypes of {T}, {U}, {I}, in the order of the table
     parameters: tuple[tuple[Any, ...], ...]  # the fields of each Param
     check: tuple[str, ...]  # names of can_implement's parameters; empty: all
+    sized: tuple[str, ...]  # names of workspace_size's; empty: all but operands
     reads: Mapping[str, Mapping[str, tuple[str, ...]]]  # function -> output -> inputs but the first; absent: all
     workspace: str  # what it is for; empty: none
     deterministic: str  # yes, no, or "workspace": with one only
@@ -114,8 +115,13 @@ class Row:
 
     @functools.cached_property
     def problem(self) -> tuple[Param, ...]:
-        """Parameters of workspace_size: all but operands."""
+        """All parameters but operands."""
         return tuple(param for param in self.params if not param.is_pointer)
+
+    @functools.cached_property
+    def size_params(self) -> tuple[Param, ...]:
+        """Parameters of workspace_size."""
+        return tuple(param for param in self.problem if not self.sized or param.name in self.sized)
 
     @functools.cached_property
     def check_params(self) -> tuple[Param, ...]:
@@ -148,8 +154,8 @@ class Row:
         return tuple(given[name] for name in self.check)
 
     def problem_arguments(self, call: Sequence[Any]) -> tuple[Any, ...]:
-        """Those that workspace_size takes: all but operands."""
-        return tuple(value for param, value in zip(self.params, call) if not param.is_pointer)
+        """Those that workspace_size takes."""
+        return tuple(value for param, value in zip(self.params, call) if param in self.size_params)
 
 
 class Op(NamedTuple):

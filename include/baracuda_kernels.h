@@ -7640,6 +7640,749 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_run(int
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 
+/* ---- gemm ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * gemm_{T}_rcr_sm80  (T: f16 bf16 f64)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. f16 and bf16 are multiplied exactly and summed in
+ * f32, f64 in f64. C may be NULL, which is D, so that beta D is added; with beta 0 neither is read. d may be c, of
+ * equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_f16_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_f16_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bf16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bf16_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_bf16_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_f64_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, double alpha, double beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_f64_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_f64_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{T}_rcr_sm80  (T: f16 bf16 f64)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. f16 and bf16 are multiplied exactly and
+ * summed in f32, f64 in f64. C may be NULL, which is D, so that beta D is added; with beta 0 neither is read. A
+ * bias of NULL is zeros. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: T [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_f16_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_bf16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_bf16_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_bf16_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f64_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, double alpha, double beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f64_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{F}_{T}_rcr_sm80  (T: f16 bf16 f64)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. f16 and bf16 are
+ * multiplied exactly and summed in f32, f64 in f64. C may be NULL, which is D, so that beta D is added; with beta
+ * 0 neither is read. A bias of NULL is zeros. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: T [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_f16_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_bf16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_bf16_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_bf16_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f64_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, double alpha, double beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f64_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_f64_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f16_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_f16_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_bf16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_bf16_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_bf16_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f64_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, double alpha, double beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f64_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_f64_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f16_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f16_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_bf16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_bf16_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_bf16_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f64_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, double alpha, double beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f64_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_{T}_rrr_sm80  (T: f16 bf16 f64)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. f16 and bf16 are multiplied exactly and summed in
+ * f32, f64 in f64. C may be NULL, which is D, so that beta D is added; with beta 0 neither is read. d may be c, of
+ * equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_f16_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_f16_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bf16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bf16_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_bf16_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_f64_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, double alpha, double beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_f64_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_f64_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{T}_rrr_sm80  (T: f16 bf16 f64)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. f16 and bf16 are multiplied exactly and
+ * summed in f32, f64 in f64. C may be NULL, which is D, so that beta D is added; with beta 0 neither is read. A
+ * bias of NULL is zeros. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: T [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_f16_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_bf16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_bf16_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_bf16_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f64_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, double alpha, double beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f64_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{F}_{T}_rrr_sm80  (T: f16 bf16 f64)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. f16 and bf16 are
+ * multiplied exactly and summed in f32, f64 in f64. C may be NULL, which is D, so that beta D is added; with beta
+ * 0 neither is read. A bias of NULL is zeros. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: T [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_f16_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_bf16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_bf16_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_bf16_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f64_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, double alpha, double beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f64_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_f64_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f16_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_f16_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_bf16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_bf16_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_bf16_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f64_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, double alpha, double beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f64_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_f64_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f16_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f16_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_bf16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_bf16_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_bf16_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f64_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, double alpha, double beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f64_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_t{T}_rcr_sm80  (T: f32)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are rounded to TF32 (10 bits behind the
+ * point, to nearest, ties away from zero) and their products summed in f32. C may be NULL, which is D, so that
+ * beta D is added; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_tf32_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_t{T}_rcr_sm80  (T: f32)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Factors are rounded to TF32 (10 bits
+ * behind the point, to nearest, ties away from zero) and their products summed in f32. C may be NULL, which is D,
+ * so that beta D is added; with beta 0 neither is read. A bias of NULL is zeros. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: T [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{F}_t{T}_rcr_sm80  (T: f32)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Factors are
+ * rounded to TF32 (10 bits behind the point, to nearest, ties away from zero) and their products summed in f32. C
+ * may be NULL, which is D, so that beta D is added; with beta 0 neither is read. A bias of NULL is zeros. d may be
+ * c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: T [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_tf32_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_tf32_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_tf32_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_tf32_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_t{T}_rrr_sm80  (T: f32)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Factors are rounded to TF32 (10 bits behind the
+ * point, to nearest, ties away from zero) and their products summed in f32. C may be NULL, which is D, so that
+ * beta D is added; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_tf32_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_t{T}_rrr_sm80  (T: f32)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Factors are rounded to TF32 (10 bits
+ * behind the point, to nearest, ties away from zero) and their products summed in f32. C may be NULL, which is D,
+ * so that beta D is added; with beta 0 neither is read. A bias of NULL is zeros. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: T [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{F}_t{T}_rrr_sm80  (T: f32)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Factors are
+ * rounded to TF32 (10 bits behind the point, to nearest, ties away from zero) and their products summed in f32. C
+ * may be NULL, which is D, so that beta D is added; with beta 0 neither is read. A bias of NULL is zeros. d may be
+ * c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: T [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_tf32_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_tf32_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_tf32_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_tf32_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_{T}_simt_rcr_sm80  (T: f32)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Products and sums are of f32 throughout. C may be
+ * NULL, which is D, so that beta D is added; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{T}_simt_rcr_sm80  (T: f32)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Products and sums are of f32 throughout.
+ * C may be NULL, which is D, so that beta D is added; with beta 0 neither is read. A bias of NULL is zeros. d may
+ * be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: T [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{F}_{T}_simt_rcr_sm80  (T: f32)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Products and sums
+ * are of f32 throughout. C may be NULL, which is D, so that beta D is added; with beta 0 neither is read. A bias
+ * of NULL is zeros. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: T [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_f32_simt_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f32_simt_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_f32_simt_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f32_simt_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_{T}_simt_rrr_sm80  (T: f32)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Products and sums are of f32 throughout. C may be
+ * NULL, which is D, so that beta D is added; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{T}_simt_rrr_sm80  (T: f32)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Products and sums are of f32 throughout.
+ * C may be NULL, which is D, so that beta D is added; with beta 0 neither is read. A bias of NULL is zeros. d may
+ * be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: T [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{F}_{T}_simt_rrr_sm80  (T: f32)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Products and sums
+ * are of f32 throughout. C may be NULL, which is D, so that beta D is added; with beta 0 neither is read. A bias
+ * of NULL is zeros. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: T [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_f32_simt_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f32_simt_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_f32_simt_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f32_simt_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_batched_{T}_rcr_sm80  (T: f16 bf16)
+ * gemm_{T}_rcr_sm80 for each of batch_count products, whose matrices lie stride_a, stride_b, stride_c and stride_d
+ * elements apart. All but stride_d may be 0, and any may be negative.
+ *   in    a: T [batch_count, m, k]
+ *   in    b: T [batch_count, n, k]
+ *   in    c: T [batch_count, m, n], may be NULL
+ *   out   d: T [batch_count, m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_batched_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, void* d, int64_t ldd, int64_t stride_d, float alpha, float beta, int32_t batch_count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_batched_f16_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, void* d, int64_t ldd, int64_t stride_d, int32_t batch_count);
+BARACUDA_API size_t baracuda_kernels_gemm_batched_f16_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch_count);
+BARACUDA_API int32_t baracuda_kernels_gemm_batched_bf16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, void* d, int64_t ldd, int64_t stride_d, float alpha, float beta, int32_t batch_count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_batched_bf16_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, void* d, int64_t ldd, int64_t stride_d, int32_t batch_count);
+BARACUDA_API size_t baracuda_kernels_gemm_batched_bf16_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch_count);
+
+/*
+ * gemm_dense_{T}  (T: f32 f64 f16 bf16)
+ * d = alpha a b + beta d for each of batch products; with beta 0 d is not read. layout 0: a is [m, k], b is [k,
+ * n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]. f32 is multiplied and summed in f32, f16 and bf16 are summed in
+ * f32. stride_a and stride_b may be 0 or negative.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   inout d: T [batch, m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_f64_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, double alpha, double beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_f64_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_f64_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_f16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_bf16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+
+/*
+ * gemv_dense_m1_{T}  (T: f32 f16 bf16)
+ * d = alpha a b + beta d for each of batch products; with beta 0 d is not read. gemm_dense for m of at most 1 and
+ * layout 0. f32 is multiplied and summed in f32, f16 and bf16 are summed in f32. stride_a and stride_b may be 0 or
+ * negative.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   inout d: T [batch, m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemv_dense_m1_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemv_dense_m1_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemv_dense_m1_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemv_dense_m1_f16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemv_dense_m1_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemv_dense_m1_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemv_dense_m1_bf16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemv_dense_m1_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemv_dense_m1_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+
+/*
+ * gemm_s8_rcr_sm80  (T: i8)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. The sum is exact, all else is of f32; results are
+ * rounded to nearest even and bounded, NaN gives 0. C may be NULL, which is D, so that beta D is added; with beta
+ * 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_s8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{U}bias_s8_rcr_sm80  (T: i8, U: f32 i32)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. The sum is exact, all else is of f32;
+ * results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, which is D, so that beta D is
+ * added; with beta 0 neither is read. A bias of NULL is zeros. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: U [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32bias_s8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32bias_s8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_f32bias_s8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_i32bias_s8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_i32bias_s8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_i32bias_s8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{F}_{U}bias_s8_rcr_sm80  (T: i8, U: f32 i32)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. The sum is exact,
+ * all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, which is D, so
+ * that beta D is added; with beta 0 neither is read. A bias of NULL is zeros. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: U [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32bias_s8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32bias_s8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_f32bias_s8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_i32bias_s8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_i32bias_s8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_i32bias_s8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f32bias_s8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f32bias_s8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_f32bias_s8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_i32bias_s8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_i32bias_s8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_i32bias_s8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f32bias_s8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f32bias_s8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32bias_s8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_i32bias_s8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_i32bias_s8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_i32bias_s8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_s8_rrr_sm80  (T: i8)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. The sum is exact, all else is of f32; results are
+ * rounded to nearest even and bounded, NaN gives 0. C may be NULL, and is zeros then; with beta 0 neither is read.
+ * d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_s8_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_s8_rrr_sm80_bias_{U}  (T: i8, U: f32 i32)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. The sum is exact, all else is of f32;
+ * results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, and is zeros then; with beta 0
+ * neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_s8_rrr_sm80_bias_{F}_{U}  (T: i8, U: f32 i32)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. The sum is exact,
+ * all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, and is zeros
+ * then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_relu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_relu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_relu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_relu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_gelu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_gelu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_gelu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_gelu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_silu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_u8_rcr_sm80  (T: u8)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. The sum is exact, all else is of f32; results are
+ * rounded to nearest even and bounded, NaN gives 0. C may be NULL, which is D, so that beta D is added; with beta
+ * 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_u8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{U}bias_u8_rcr_sm80  (T: u8, U: f32 i32)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. The sum is exact, all else is of f32;
+ * results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, which is D, so that beta D is
+ * added; with beta 0 neither is read. A bias of NULL is zeros. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: U [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32bias_u8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32bias_u8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_f32bias_u8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_i32bias_u8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_i32bias_u8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_i32bias_u8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bias_{F}_{U}bias_u8_rcr_sm80  (T: u8, U: f32 i32)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. The sum is exact,
+ * all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, which is D, so
+ * that beta D is added; with beta 0 neither is read. A bias of NULL is zeros. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: U [n], may be NULL
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32bias_u8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32bias_u8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_f32bias_u8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_i32bias_u8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_i32bias_u8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_relu_i32bias_u8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f32bias_u8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_f32bias_u8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_f32bias_u8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_i32bias_u8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_gelu_i32bias_u8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_gelu_i32bias_u8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f32bias_u8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_f32bias_u8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32bias_u8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_i32bias_u8_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bias_silu_i32bias_u8_rcr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias);
+BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_i32bias_u8_rcr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_u8_rrr_sm80  (T: u8)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. The sum is exact, all else is of f32; results are
+ * rounded to nearest even and bounded, NaN gives 0. C may be NULL, and is zeros then; with beta 0 neither is read.
+ * d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_u8_rrr_sm80_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_u8_rrr_sm80_bias_{U}  (T: u8, U: f32 i32)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. The sum is exact, all else is of f32;
+ * results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, and is zeros then; with beta 0
+ * neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_u8_rrr_sm80_bias_{F}_{U}  (T: u8, U: f32 i32)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. The sum is exact,
+ * all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, and is zeros
+ * then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_relu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_relu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_relu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_relu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_gelu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_gelu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_gelu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_gelu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
 /* ---- image ----------------------------------------------------------------------------------------------------- */
 
 /*

@@ -36,7 +36,7 @@ class Param:
     direction: str = ""  # "" for a scalar, "host", or one of DIRECTIONS
     shape: str = ""
     role: str = ""  # "operand" or one of ROLES
-    of: str = ""  # the operand whose strides or offset it is
+    of: str = ""  # the operand whose strides, pitch or offset it is
     default: float | int | None = None
 
     @property
@@ -91,6 +91,8 @@ class Row:
     slots: dict[str, tuple[str, ...]]
     params: tuple[Param, ...]
     check_params: tuple[Param, ...]
+    mutable_checks: frozenset[str]  # pointers that `_can_implement` takes as void*
+    size_params: tuple[Param, ...]  # of `_workspace_size`
     reads: dict[str, dict[str, tuple[str, ...]]]  # function ("" without F) -> output -> inputs but the first
     saves: dict[str, str]  # function -> "x" or "y", what the operand `saved` is; empty without one
     defaults: dict[str, dict[str, float | int]]  # function ("" without F) -> parameter -> default
@@ -101,6 +103,7 @@ class Row:
     accumulates: str  # the output that is added to
     indexes: dict[str, tuple[str, bool, bool, str]]  # index operand -> extent, whether it may be that, sorted, or what
     doc: str
+    is_listed: bool = False  # no output may be another input than in_place says, even one of its extents
     is_bare: bool = False  # no workspace stands before the stream
 
     @property
@@ -172,7 +175,7 @@ class Row:
         """Yield (result type, function name, parameter list) of one instance's functions."""
         tail = ["void* stream"] if self.is_bare else ["void* workspace", "size_t workspace_bytes", "void* stream"]
         yield "int32_t", f"{PREFIX}{op}_run", ", ".join([p.prototype(slots) for p in self.params] + tail)
-        check = ", ".join(p.prototype(slots, const=True) for p in self.check_params)
+        check = ", ".join(p.prototype(slots, const=p.name not in self.mutable_checks) for p in self.check_params)
         yield "int32_t", f"{PREFIX}{op}_can_implement", check
         if self.workspace:
-            yield "size_t", f"{PREFIX}{op}_workspace_size", ", ".join(p.prototype(slots) for p in self.problem)
+            yield "size_t", f"{PREFIX}{op}_workspace_size", ", ".join(p.prototype(slots) for p in self.size_params)

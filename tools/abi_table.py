@@ -31,9 +31,12 @@ params         of other ops, one a line: a scalar `i64 numel`, a host array `hos
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
                An array whose shape has words, `shape with n along axis` or `shape at strides`, is located by the op's
-               `locate_<name>`
+               `locate_<name>`. One, `a`, of which there is a pitch, `i64 lda`, lies where the class's `stored_a()` says
+               (core/abi/stored_matrices.h)
 tail           stream: nothing stands between the operands and the stream; by default a workspace and its bytes do
-can_implement  names of its parameters, where they are not all of the flat form's
+can_implement  names of its parameters, where they are not all of the flat form's; `d*` is an output d
+               that it takes as void*
+workspace_size names of its parameters, where they are not all scalars; the class's check_extents() checks these alone
 
 What implements them, `{T}`, `{U}`, `{I}` standing for dtypes and `{F}` for a function's class, GeluTanh for gelu_tanh:
 
@@ -73,14 +76,14 @@ from abi_row import C_TYPES, INDEX_SUFFIX, SLOTS, Param, Row, TableError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What a parameter that is no operand stands for: a number of elements or rows; the number of axes; their extents; the
-# strides of an operand; one axis; where a part of an operand lies; a choice between variants; a number of the function.
-ROLES = ("extent", "rank", "shape", "stride", "axis", "offset", "mode", "parameter")
+# strides of an operand; its pitch, the elements from one row to the next; one axis; where a part of an operand lies; a
+# choice between variants; a number of the function.
+ROLES = ("extent", "rank", "shape", "stride", "pitch", "axis", "offset", "mode", "parameter")
 SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
-    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", *CLASSES, "include", "units", "sums", "reads",
-    "workspace", "deterministic", "in_place", "accumulates", "indexes",
-    "doc",
+    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", *CLASSES, "include", "units",
+    "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "indexes", "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like"}  # keys that a row does not take from another
 MOST_OPERANDS = 8  # kMostStrided of core/abi/strided_args.h
@@ -127,6 +130,10 @@ def role_of(p: Param, operands: list[str], extents: set[str], located: dict[str,
         role = "operand"
     elif p.name.startswith("stride_") and not role:
         role, of = "stride", p.name.removeprefix("stride_")
+        if of not in operands:
+            raise TableError(f"parameter {p.name}: there is no operand {of!r}")
+    elif re.match("ld.", p.name) and not role:
+        role, of = "pitch", p.name.removeprefix("ld").partition("_")[0]
         if of not in operands:
             raise TableError(f"parameter {p.name}: there is no operand {of!r}")
     elif role == "stride":  # of the operand that it is named after, or whose shape names it
@@ -210,7 +217,7 @@ def parse_functions(text: str, params: tuple[Param, ...], *, gradients: bool = F
 
 def parse_in_place(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, ...]]:
     """Which inputs each output may be."""
-    inputs = [p for p in params if p.direction == "in"]
+    inputs = [p for p in params if p.direction in ("in", "in?")]
     outputs = [p for p in params if p.is_output]
     if text == "no":
         return {out.name: () for out in outputs}
@@ -350,9 +357,12 @@ class Section:
         follows = form == "strided" and "pointwise" in section  # from the flat form
         params = self.params_of(params)
         by_name = {p.name: p for p in params}
-        chosen = section.get("can_implement", "").split() if not follows else []
+        named = section.get("can_implement", "").split() if not follows else []
+        chosen = [name.removesuffix("*") for name in named]
+        mutable = frozenset(name for name in chosen if f"{name}*" in named)
         if missing := [n for n in chosen if n not in by_name]:
             raise TableError(f"can_implement: {missing[0]!r} is no parameter")
+        sized = section.get("workspace_size", "").split() or [p.name for p in params if not p.is_pointer]
         accumulates = section.get("accumulates", "")
         if accumulates and getattr(by_name.get(accumulates), "direction", "") != "inout":
             raise TableError(f"accumulates: {accumulates!r} is no `inout` parameter")
@@ -381,12 +391,15 @@ class Section:
             name=self.name.replace(pattern, f"{pattern}_strided", 1) if follows else self.name,
             template=template, form=form if regular else "", inputs=inputs, sums=sums, includes=includes,
             functions=functions.docs, headers=functions.headers, by_width="units" in section, slots=self.slots,
-            params=params, check_params=tuple(by_name[n] for n in chosen) or params, reads=reads, saves=saves,
+            params=params, check_params=tuple(by_name[n] for n in chosen) or params,
+            mutable_checks=mutable,
+            size_params=tuple(by_name[n] for n in sized), reads=reads, saves=saves,
             defaults={name: of_all | functions.defaults.get(name, {}) for name in functions.docs or ("",)},
             workspace=SUMS_WORKSPACE if sums else "" if follows else section.get("workspace", ""),
             deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
             in_place=in_place, accumulates=accumulates, doc=doc,
-            is_bare="tail" in section, indexes=parse_indexes(section.get("indexes", ""), params),
+            is_listed="in_place" in section, is_bare="tail" in section,
+            indexes=parse_indexes(section.get("indexes", ""), params),
         )  # fmt: skip
 
 

@@ -125,6 +125,8 @@ def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
         return re.sub(r"[A-Za-z_]\w*", lambda m: names.get(m[0], f"op.{m[0]}()"), expression)
 
     about = f'at++, "{p.name}", {role_of(p)}, bk::size_of<{p.element(slots)}>()'
+    if pitch := next((q.name for q in row.problem if q.role == "pitch" and q.of == p.name), ""):
+        return f'BK_TRY(bk::locate_matrices({about}, "{pitch}", op.stored_{p.name}()));'
     if re.search(" (with|at) ", p.shape):
         return f"BK_TRY(op.locate_{p.name}({about}));"
     strides = f"stride_{p.name}"
@@ -176,9 +178,12 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
     )
     if sized:
         ((_, size, size_params),) = sized
+        partial = row.size_params != problem
+        checked = "op.check_extents()" if partial else f"{ns}::check(op, operands)"
+        operands = "" if partial else f"    {ns}::Operands operands;\n"
         out.append(
-            f"BK_EXPORT size_t {size}({size_params}) {{\n    {make(problem)}\n    {ns}::Operands operands;\n"
-            f'    return bk::workspace_size("{op}", op, {ns}::check(op, operands));\n}}'
+            f"BK_EXPORT size_t {size}({size_params}) {{\n    {make(row.size_params)}\n{operands}"
+            f'    return bk::workspace_size("{op}", op, {checked});\n}}'
         )
     # Where no wanted output reads an input, NULL is allowed; the first input, of the same extents, stands in for it.
     fields, readers, stand_ins = {p.name for p in problem}, "", ""
@@ -187,6 +192,11 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
             first, readers = row.first_input.name, f"{readers} operands[{k}].readers = {mask};"
             stride = f", op.stride_{p.name} = op.stride_{first}" if f"stride_{p.name}" in fields else ""
             stand_ins += f"    if ({p.name} == nullptr) {p.name} = {first}{stride};\n"
+    # Inputs that no output may be, of an op whose table says which may.
+    shared = {name for names in row.in_place.values() for name in names}
+    for k, p in enumerate(pointers):
+        if shared and row.is_listed and not (row.is_apart or p.is_output or p.name in shared):
+            readers += f" operands[{k}].stays = true;"
     cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in pointers]
     in_place = str(not row.is_apart).lower()
     given = " ".join(f"operands[{k}].pointer = {p.name};" for k, p in enumerate(pointers))
@@ -215,9 +225,8 @@ def reader_mask(row: Row, p: Param, slots: dict[str, str]) -> str:
 
 
 def role_of(p: Param) -> str:
-    return "bk::Role::" + {"in": "kInput", "in?": "kOptionalInput", "out?": "kOptionalOutput"}.get(
-        p.direction, "kOutput"
-    )
+    roles = {"in": "kInput", "in?": "kOptionalInput", "out?": "kOptionalOutput"}
+    return f"bk::Role::{roles.get(p.direction, 'kOutput')}"
 
 
 def glue_regular(op: str, row: Row, slots: dict[str, str]) -> str:
@@ -354,9 +363,10 @@ def oplist_text(rows: list[Row]) -> str:
     for row in rows:
         params = tuple(dataclasses.astuple(p) for p in row.params)
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
+        sized = () if row.size_params == row.problem else tuple(p.name for p in row.size_params)
         about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)
         about = (*about, row.is_bare, row.indexes)
-        fields = (row.name, row.family, row.functions, row.slots, params, check, row.reads, *about)
+        fields = (row.name, row.family, row.functions, row.slots, params, check, sized, row.reads, *about)
         lines += ["    (", *(f"        {field!r}," for field in fields), "    ),"]
     return "\n".join(lines) + "\n)\n"
 

@@ -73,7 +73,7 @@ def declarations(row: Row, functions: list[str]) -> list[str]:
     if not slots:
         return []
     checked = ", ".join(template_parameter(p) for p in row.check_params if not p.is_pointer)
-    sized = ", ".join(map(template_parameter, row.problem))
+    sized = ", ".join(map(template_parameter, row.size_params))
     lines = []
     for name in functions:
         lines.append(f"{template} status {name}_can_implement({checked});")
@@ -94,8 +94,8 @@ def instance(op: str, row: Row, slots: dict[str, str]) -> list[str]:
         f"{{ return static_cast<status>({PREFIX}{op}_can_implement({checks})); }}"
     ]
     if row.workspace:
-        problem = ", ".join(parameter(p, slots) for p in row.problem)
-        size = f"{PREFIX}{op}_workspace_size({', '.join(argument(p, slots) for p in row.problem)})"
+        problem = ", ".join(parameter(p, slots) for p in row.size_params)
+        size = f"{PREFIX}{op}_workspace_size({', '.join(argument(p, slots) for p in row.size_params)})"
         lines.append(f"{template}inline std::size_t {name}_workspace_size{types}({problem}) {{ return {size}; }}")
         reserve, memory = f"auto at = detail::reserve(on, [&] {{ return {size}; }}); ", "at.data, at.bytes"
     else:

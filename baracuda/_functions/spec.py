@@ -16,7 +16,7 @@ from typing import Any
 from baracuda._optable import Param, Row, rows
 
 REQUIRED = object()  # the default of an argument that has none
-PLANS_ALONE = ("loss", "norm", "reduce", "softmax")  # families without functions of arrays
+PLANS_ALONE = ("gemm", "loss", "norm", "reduce", "softmax")  # families without functions of arrays
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")

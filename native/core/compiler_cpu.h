@@ -24,6 +24,16 @@
 #define BK_VECTOR_LOOP _Pragma("GCC ivdep") _Pragma("GCC unroll 1")
 #endif
 
+// Of a function, and at the beginning of a block in it: x * y + z may be one operation with one rounding. GCC asks for the
+// first, clang for the second.
+#if defined(__clang__)
+#define BK_FUSED
+#define BK_FUSE_PRODUCTS _Pragma("clang fp contract(fast)")
+#else
+#define BK_FUSED __attribute__((optimize("fp-contract=fast")))
+#define BK_FUSE_PRODUCTS
+#endif
+
 // Beside those: short loops that copy stay loops, which GCC would make slow string instructions.
 #if defined(__clang__)
 #define BK_KEEPS_COPIES

@@ -212,7 +212,7 @@ def call(library, op: str, values: dict, workspace: Large | None = None) -> None
 def large_workspace(library, op: str, values: dict) -> Large:
     row, _ = OPS[op]
     arguments = []
-    for p in row.problem:
+    for p in row.size_params:
         value = values[p.name]
         if p.direction == "host":
             value = library.ffi.new("int64_t[]" if p.dtype == "i64" else "int32_t[]", list(value))

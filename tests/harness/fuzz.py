@@ -150,7 +150,29 @@ def draw_flat(rng, row) -> dict:
             scalars["dinput_numel"] = scalars["n_rows"] * scalars[name]
     if "mode" in scalars:
         scalars["mode"] = int(rng.choice([0, 1, 1, 2]))
+    draw_pitches(rng, row, scalars)
     return scalars
+
+
+def matrices_of(scalars, p) -> tuple[list[int], list[int]]:
+    """Extents and strides of an operand with a pitch, as it lies."""
+    extents = [scalars[e] for e in p.shape.split(", ")]
+    if (p.name, scalars.get("layout")) in (("a", 2), ("b", 1)):
+        extents[-2:] = reversed(extents[-2:])
+    strides = [scalars[f"ld{p.name}"], 1]
+    return extents, [scalars[f"stride_{p.name}"], *strides] if len(extents) == 3 else strides
+
+
+def draw_pitches(rng, row, scalars) -> None:
+    """Rows of matrices with and without gaps, matrices in any order."""
+    if "layout" in scalars:
+        scalars["layout"] = int(rng.integers(0, 3))
+    for p in row.pointers:
+        if f"ld{p.name}" in scalars:
+            extents, _ = matrices_of(scalars | {f"stride_{p.name}": 0}, p)
+            pitch = scalars[f"ld{p.name}"] = max(extents[-1], 1) + int(rng.choice([0, 0, 1, 3]))
+            if f"stride_{p.name}" in scalars:
+                scalars[f"stride_{p.name}"] = int(rng.choice([1, 1, -1])) * (pitch * max(extents[-2], 1) + 2)
 
 
 def draw_call(rng, op) -> Call:
@@ -239,6 +261,15 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         if "twice" in p.shape:
             shape, strides = [2, *shape], [call.scalars[f"{p.name}_half_offset"], *strides]
         return (shape, strides) if all(e >= 0 for e in shape) else None
+    if f"ld{p.name}" in call.scalars:
+        extents, strides = matrices_of(call.scalars, p)
+        if any(e < 0 for e in extents):
+            return None
+        if p.name == "c" and extents[-2] > 1:  # which is refused where it is read
+            low, high = reach_of(extents, strides, itemsize(p.dtype_of(OPS[call.op][1])))
+            if strides[-2] < extents[-1] or high - low > MOST_BYTES:
+                extents[-2] = 0
+        return extents, strides
     if " by " in p.shape:
         count, stride, columns = (names[word] for word in re.split(" by |, ", p.shape))
         return ([count, columns], [stride, 1]) if min(count, stride, columns) >= 0 else None
@@ -303,7 +334,7 @@ class Fuzzer:
         row, _ = OPS[call.op]
         needed = 0
         if row.workspace:
-            needed = self.library.function(call.op, "workspace_size")(*[values[p.name] for p in row.problem])
+            needed = self.library.function(call.op, "workspace_size")(*[values[p.name] for p in row.size_params])
         kind = rng.choice(["none", "full", "short", "misplaced"])
         slot = self.slots[-1]
         if kind == "none" or needed > slot.size:

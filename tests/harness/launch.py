@@ -59,7 +59,7 @@ def workspace_size(library, op: str, problem) -> int:
     if not row.workspace:
         return 0
     values = scalar_arguments(library, op, problem)
-    return library.function(op, "workspace_size")(*[values[p.name] for p in row.problem])
+    return library.function(op, "workspace_size")(*[values[p.name] for p in row.size_params])
 
 
 def can_implement(library, op: str, problem) -> tuple[int, str]:

@@ -66,7 +66,7 @@ class Problem:
 
     def _workspace_size(self) -> int:
         call = self.data.library.function(self.op, "workspace_size")
-        return int(call(*(self.values[p.name] for p in self.row.params if not p.is_pointer)))
+        return int(call(*(self.values[p.name] for p in self.row.size_params)))
 
     def launch(self) -> Callable[[], None]:
         """Enqueues the op, arrays that must be zero zeroed before."""

@@ -21,6 +21,7 @@ TITLES = {
     "": "Other elementwise ops",
     "attention": "Attention",
     "embedding": "Embedding",
+    "gemm": "Matrix products",
     "image": "Image",
     "loss": "Losses",
     "norm": "Normalization",

@@ -195,7 +195,11 @@ def argument(p: Param, row: Row, function: str, slots: dict[str, str]) -> tuple[
         if p.name == "saved":
             what += f": `{row.saves[function]}` of the forward op"
         return (f"`{p.name}`", f"`{kind}`", f"{dtype} `[{p.shape}]`", what)
-    what = {"stride": f"strides of `{p.of}`", "offset": f"offset within `{p.of}`"}.get(p.role) or ROLES[p.role]
+    what = {
+        "stride": f"strides of `{p.of}`",
+        "pitch": f"elements from one row of `{p.of}` to the next",
+        "offset": f"offset within `{p.of}`",
+    }.get(p.role) or ROLES[p.role]
     default = row.defaults.get(function, {}).get(p.name)
     if default is not None:
         what += f", usually {default}"

@@ -26,8 +26,11 @@ struct Operand {
     const int64_t* strides = nullptr;  // null: row-major
     const void* pointer = nullptr;
     unsigned readers = kAnyReader;  // of an input: a bit for each operand that reads it
+    bool stays = false;             // an input that no output may be
+    int64_t pitch = 0, step = 0;    // of matrices: elements from one row to the next, and from one matrix to the next
 
     static constexpr unsigned kAnyReader = ~0u;
+    bool may_be_null() const { return role == Role::kOptionalInput || role == Role::kOptionalOutput; }
     bool is_output() const { return role == Role::kOutput || role == Role::kOptionalOutput; }
     bool has_elements() const { return high > low; }
     uintptr_t first_byte() const { return reinterpret_cast<uintptr_t>(pointer) + static_cast<uintptr_t>(low); }
@@ -113,6 +116,7 @@ BK_COLD inline Status locate_strided(Operand* operand, const char* name, Role ro
 
 inline bool is_same_place(const Operand& a, const Operand& b) {
     if (a.pointer != b.pointer || a.size != b.size || a.low != b.low || a.high != b.high || a.rank != b.rank) return false;
+    if (a.pitch != b.pitch || a.step != b.step) return false;
     for (int32_t d = 0; d < a.rank; ++d)
         if (a.shape[d] != b.shape[d] || (a.shape[d] > 1 && a.strides[d] != b.strides[d])) return false;
     return true;
@@ -134,7 +138,8 @@ BK_COLD inline Status require_apart(const Operand* first, const Operand* last, b
             if (other->pointer == nullptr || (other->is_output() && other <= out)) continue;
             if (other->is_output() && other->pointer == out->pointer)
                 return fail(Status::kInvalidProblem, "%s and %s are both %p", out->name, other->name, out->pointer);
-            const bool in_place = may_be_input && !other->is_output() && !out->is_summed && is_same_place(*out, *other);
+            const bool in_place =
+                may_be_input && !other->is_output() && !other->stays && !out->is_summed && is_same_place(*out, *other);
             if (!in_place && surely_overlap(*out, *other))
                 return fail(Status::kInvalidProblem, "%s overlaps %s: %p and %p", out->name, other->name, out->pointer,
                             other->pointer);
@@ -158,8 +163,7 @@ BK_COLD inline Status require_pointers(Operand* first, Operand* last, Work work,
         return !operand.has_elements() || operand.role == Role::kUnread || (work == Work::kZeros && !operand.is_output());
     });
     for (const Operand* o = first; o != last; ++o)
-        if (o->pointer == nullptr && o->role != Role::kOptionalOutput && o->role != Role::kOptionalInput)
-            return fail(Status::kInvalidProblem, "%s is NULL", o->name);
+        if (o->pointer == nullptr && !o->may_be_null()) return fail(Status::kInvalidProblem, "%s is NULL", o->name);
     for (const Operand* o = first; o != last; ++o)
         if (reinterpret_cast<uintptr_t>(o->pointer) % static_cast<uintptr_t>(o->size) != 0)
             return fail(Status::kMisaligned, "%s is %p, must be aligned to %lld bytes", o->name, o->pointer,

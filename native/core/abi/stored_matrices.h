@@ -1,0 +1,49 @@
+// Operands that are matrices with a pitch (a "leading dimension"), one or a batch of them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "core/abi/operand.h"
+
+namespace bk {
+
+// As they lie in memory: `rows` rows of `columns` neighbours, `pitch` elements from one row to the next, `step` from one matrix
+// to the next. A matrix that is not read or written at all has no rows.
+struct StoredMatrices {
+    int64_t count, step, rows, columns, pitch;
+
+    bool is_empty() const { return count == 0 || rows == 0 || columns == 0; }
+};
+
+// Of which the rows may not overlap; a single row has no pitch.
+BK_COLD inline Status require_pitch(const char* pitch_name, const StoredMatrices& m) {
+    if (m.rows > 1 && m.pitch < m.columns)
+        return fail(Status::kInvalidProblem, "%s is %lld, must be >= %lld, the length of a row", pitch_name,
+                    static_cast<long long>(m.pitch), static_cast<long long>(m.columns));
+    return Status::kOk;
+}
+
+BK_COLD inline Status locate_matrices(Operand* operand, const char* name, Role role, int64_t size, const char* pitch_name,
+                                      const StoredMatrices& m) {
+    *operand = {name, role, size};
+    if (m.is_empty()) return Status::kOk;
+    const int64_t most = kMostBytes / size;
+    const int64_t pitch = m.rows > 1 ? m.pitch : m.columns, step = m.count > 1 ? m.step : 0;
+    int64_t matrix = 0, others = 0;
+    const bool fits = !__builtin_mul_overflow(m.rows - 1, pitch, &matrix) && matrix >= 0 && matrix <= most - m.columns &&
+                      !__builtin_mul_overflow(m.count - 1, step, &others) && others <= most && others >= -most;
+    matrix += m.columns;
+    if (!fits || matrix + std::abs(others) > most)
+        return fail(Status::kInvalidProblem, "%s is %lld: %s would span more than 2^47 bytes", pitch_name,
+                    static_cast<long long>(m.pitch), name);
+    operand->low = std::min<int64_t>(others, 0) * size;
+    operand->high = (std::max<int64_t>(others, 0) + matrix) * size;
+    operand->has_gaps = (m.rows > 1 && pitch > m.columns) || (m.count > 1 && std::abs(step) != matrix);
+    operand->pitch = m.rows > 1 ? pitch : 0;
+    operand->step = step;
+    return Status::kOk;
+}
+
+}  // namespace bk

@@ -1,0 +1,61 @@
+// Code that is written for one width of vectors on the CPU, that of the instruction set in use.
+#pragma once
+
+#include "core/abi/launch_cpu.h"
+#include "core/compiler_cpu.h"
+
+namespace bk {
+
+// Bytes of a vector register: 64, 32 or 16.
+inline int vector_bytes() {
+#if BK_ISA_DISPATCH
+    return isa() == Isa::kAvx512 ? 64 : isa() == Isa::kAvx2 ? 32 : 16;
+#else
+    return 16;
+#endif
+}
+
+#if BK_ISA_DISPATCH
+template <class Body>
+BK_FOR_AVX512 BK_FUSED void run_fused_avx512(const Body& body) {
+    body();
+}
+
+template <class Body>
+BK_FOR_AVX2 BK_FUSED void run_fused_avx2(const Body& body) {
+    body();
+}
+#endif
+
+template <class Body>
+__attribute__((flatten)) BK_FUSED void run_fused_baseline(const Body& body) {
+    body();
+}
+
+// body(), compiled for the instruction set of kBytes, where products that are added may be rounded with the sum: sums of
+// products, not functions that count on each rounding.
+template <int kBytes, class Body>
+void run_fused(const Body& body) {
+#if BK_ISA_DISPATCH
+    if constexpr (kBytes == 64)
+        return run_fused_avx512(body);
+    else if constexpr (kBytes == 32)
+        return run_fused_avx2(body);
+#endif
+    run_fused_baseline(body);
+}
+
+// The same, each operation rounded.
+template <int kBytes, class Body>
+void run_unfused(const Body& body) {
+    const auto range = [&](int64_t, int64_t) { body(); };
+#if BK_ISA_DISPATCH
+    if constexpr (kBytes == 64)
+        return run_range_avx512(range, 0, 1);
+    else if constexpr (kBytes == 32)
+        return run_range_avx2(range, 0, 1);
+#endif
+    run_range(range, 0, 1);
+}
+
+}  // namespace bk

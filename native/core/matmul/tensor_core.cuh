@@ -1,0 +1,95 @@
+// Instructions of the tensor cores, and those that feed them: copies to shared memory and fragments from there. sm_80 and
+// newer.
+//
+// A step of every type multiplies 16 rows of A by 8 columns of B over 32 bytes along k: 16 elements of 16 bits, 8 of TF32, 32
+// of 8 bits, 4 of f64. With g = lane / 4 and t = lane % 4 a lane has, in 32-bit words along k,
+//   of A   words t and t + 4 of rows g and g + 8: (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4);
+//   of B   words t and t + 4 of column g;
+//   of D   columns 2t and 2t + 1 of rows g and g + 8.
+// For f64 that is double t of rows g and g + 8, and of column g.
+#pragma once
+
+#include <cstdint>
+
+#include "core/platform.h"
+#include "core/types/dtype.h"
+
+namespace bk {
+
+BK_DEVICE uint32_t shared_address(const void* pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
+
+// Copies `bytes` of 16 to shared memory behind the caller's back, and zeros for the rest; `from` is aligned to 16 bytes.
+BK_DEVICE void start_copy_16(void* to, const void* from, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
+}
+
+BK_DEVICE void end_copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// All but the last kPending groups have arrived, the caller's own.
+template <int kPending>
+BK_DEVICE void wait_for_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// Four matrices of 8 rows of 16 bytes, the rows of matrix i at the pointers of lanes 8i to 8i + 7: word t of row g of each.
+BK_DEVICE void load_matrices(uint32_t (&words)[4], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+// The same, of matrices of 16-bit elements: elements 2t and 2t + 1 of column g.
+BK_DEVICE void load_matrices_turned(uint32_t (&words)[4], const void* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+// To TF32, to nearest, ties away from zero.
+BK_DEVICE uint32_t round_to_tf32(uint32_t bits) {
+    uint32_t result;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(__uint_as_float(bits)));
+    return result;
+}
+
+// One step of type T, d += a b; sums of kind Sum.
+template <class T>
+struct TensorStep;
+
+#define BK_TENSOR_STEP(name, sum, constraint, shape, types)                                                       \
+    template <>                                                                                                   \
+    struct TensorStep<name> {                                                                                     \
+        using Sum = sum;                                                                                          \
+        static BK_DEVICE void run(Sum (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {                  \
+            asm volatile("mma.sync.aligned." shape ".row.col." types                                              \
+                         " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "                                        \
+                         "{%0, %1, %2, %3};"                                                                      \
+                         : "+" constraint(d[0]), "+" constraint(d[1]), "+" constraint(d[2]), "+" constraint(d[3]) \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                     \
+        }                                                                                                         \
+    };
+
+BK_TENSOR_STEP(f16, float, "f", "m16n8k16", "f32.f16.f16.f32")
+BK_TENSOR_STEP(bf16, float, "f", "m16n8k16", "f32.bf16.bf16.f32")
+BK_TENSOR_STEP(float, float, "f", "m16n8k8", "f32.tf32.tf32.f32")
+BK_TENSOR_STEP(int8_t, int32_t, "r", "m16n8k32", "s32.s8.s8.s32")
+BK_TENSOR_STEP(uint8_t, int32_t, "r", "m16n8k32", "s32.u8.u8.s32")
+#undef BK_TENSOR_STEP
+
+template <>
+struct TensorStep<double> {
+    using Sum = double;
+    static BK_DEVICE void run(Sum (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+        const double column = __hiloint2double(static_cast<int>(b[1]), static_cast<int>(b[0]));
+        for (int half = 0; half < 2; ++half) {
+            const double row = __hiloint2double(static_cast<int>(a[2 * half + 1]), static_cast<int>(a[2 * half]));
+            asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                         : "+d"(d[2 * half]), "+d"(d[2 * half + 1])
+                         : "d"(row), "d"(column));
+        }
+    }
+};
+
+}  // namespace bk

@@ -1,0 +1,231 @@
+// Products of matrices in row-major memory, with an epilogue: checks and layouts of the gemm rows.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/stored_matrices.h"
+#include "gemm/matmul.h"
+
+namespace bk {
+
+// How A and B lie: rows of A or, for kCrr, its columns; rows of B or, for kRcr, its columns.
+enum class GemmLayout : int32_t { kRrr = 0, kRcr = 1, kCrr = 2 };
+constexpr GemmLayout kRrr = GemmLayout::kRrr, kRcr = GemmLayout::kRcr;
+
+// What C stands for where it is NULL.
+enum class NullC { kIsD, kIsZero };
+
+inline StoredMatrices stored_a_of(GemmLayout layout, int64_t m, int64_t k, int64_t pitch, int64_t count = 1, int64_t step = 0) {
+    if (layout == GemmLayout::kCrr) return {count, step, k, m, pitch};
+    return {count, step, m, k, pitch};
+}
+
+inline StoredMatrices stored_b_of(GemmLayout layout, int64_t n, int64_t k, int64_t pitch, int64_t count = 1, int64_t step = 0) {
+    if (layout == GemmLayout::kRcr) return {count, step, n, k, pitch};
+    return {count, step, k, n, pitch};
+}
+
+// Without rows where it is not read, or where a mistake of ldc's is to be reported once it is.
+inline StoredMatrices stored_c_of(bool is_read, int64_t m, int64_t n, int64_t pitch, int64_t count = 1, int64_t step = 0) {
+    return {count, step, !is_read || (m > 1 && pitch < n) ? 0 : m, n, pitch};
+}
+
+inline MatrixStrides strides_of(const StoredMatrices& stored, bool by_rows) {
+    const int64_t step = stored.count > 1 ? stored.step : 0;
+    const int64_t pitch = stored.rows > 1 ? stored.pitch : stored.columns;
+    return by_rows ? MatrixStrides{pitch, 1, step} : MatrixStrides{1, pitch, step};
+}
+
+template <class T>
+Matmul<T> make_matmul(GemmLayout layout, int64_t m, int64_t n, int64_t k, const StoredMatrices& a_in,
+                      const matmul_element_t<T>* a, const StoredMatrices& b_in, const matmul_element_t<T>* b,
+                      const Epilogue<T>& epilogue) {
+    return {m,
+            n,
+            k,
+            b_in.count,
+            a,
+            b,
+            strides_of(a_in, layout != GemmLayout::kCrr),
+            strides_of(b_in, layout != GemmLayout::kRcr),
+            epilogue};
+}
+
+// C as the epilogue reads it: not where beta is 0.
+template <class T>
+Status find_c(Epilogue<T>* epilogue, const matmul_element_t<T>* c, const StoredMatrices& c_in, NullC null_c) {
+    if (epilogue->beta == 0 || (c == nullptr && null_c == NullC::kIsZero)) return Status::kOk;
+    if (c == nullptr) {
+        epilogue->c = epilogue->d;
+        epilogue->c_at = epilogue->d_at;
+        return Status::kOk;
+    }
+    BK_TRY(require_pitch("ldc", c_in));
+    epilogue->c = c;
+    epilogue->c_at = strides_of(c_in, true);
+    return Status::kOk;
+}
+
+// The scalars of the rows of one product, and what follows from them.
+template <class T>
+struct GemmProblem {
+    using S = matmul_scalar_t<T>;
+    int32_t m, n, k;
+    int64_t lda, ldb, ldc, ldd;
+    S alpha, beta;
+
+    Work work() const { return all_or_none(std::min(m, n)); }
+    Status check_extents() const { return require_non_negative({{"m", m}, {"n", n}, {"k", k}}); }
+    size_t workspace_size() const { return 0; }
+};
+
+template <class T, GemmLayout kLayout, NullC kNullC = NullC::kIsD>
+struct GemmBase : GemmProblem<T> {
+    using E = matmul_element_t<T>;
+
+    StoredMatrices stored_a() const { return stored_a_of(kLayout, this->m, this->k, this->lda); }
+    StoredMatrices stored_b() const { return stored_b_of(kLayout, this->n, this->k, this->ldb); }
+    StoredMatrices stored_c() const { return stored_c_of(this->beta != 0, this->m, this->n, this->ldc); }
+    StoredMatrices stored_d() const { return {1, 0, this->m, this->n, this->ldd}; }
+
+    Status check() const {
+        BK_TRY(this->check_extents());
+        BK_TRY(require_pitch("lda", stored_a()));
+        BK_TRY(require_pitch("ldb", stored_b()));
+        return require_pitch("ldd", stored_d());
+    }
+
+protected:
+    Status compute(const E* a, const E* b, const E* c, E* d, const void* bias, BiasType bias_type, Activation activation,
+                   const Launch& launch) const {
+        Epilogue<T> epilogue{nullptr,     d,          bias,      {},        strides_of(stored_d(), true),
+                             this->alpha, this->beta, bias_type, activation};
+        BK_TRY(find_c(&epilogue, c, {1, 0, this->m, this->n, this->ldc}, kNullC));
+        return matmul(launch, make_matmul(kLayout, this->m, this->n, this->k, stored_a(), a, stored_b(), b, epilogue));
+    }
+};
+
+template <class T, GemmLayout kLayout, NullC kNullC = NullC::kIsD>
+struct Gemm : GemmBase<T, kLayout, kNullC> {
+    using E = matmul_element_t<T>;
+    Status run(const E* a, const E* b, const E* c, E* d, const Launch& launch) const {
+        return this->compute(a, b, c, d, nullptr, BiasType::kElement, Activation::kNone, launch);
+    }
+};
+
+template <class B, class E>
+constexpr BiasType bias_type() {
+    if (std::is_same_v<B, E>) return BiasType::kElement;
+    return std::is_same_v<B, float> ? BiasType::kF32 : BiasType::kI32;
+}
+
+template <class T, class B, GemmLayout kLayout, Activation kActivation = Activation::kNone, NullC kNullC = NullC::kIsD>
+struct GemmBias : GemmBase<T, kLayout, kNullC> {
+    using E = matmul_element_t<T>;
+    Status run(const E* a, const E* b, const E* c, E* d, const B* bias, const Launch& launch) const {
+        return this->compute(a, b, c, d, bias, bias_type<B, E>(), kActivation, launch);
+    }
+};
+
+// A batch of products; the distances between its matrices have any sign, and are 0 for one matrix of A, B or C.
+template <class T, GemmLayout kLayout>
+struct GemmBatched {
+    using E = matmul_element_t<T>;
+    int32_t m, n, k;
+    int64_t lda, stride_a, ldb, stride_b, ldc, stride_c, ldd, stride_d;
+    float alpha, beta;
+    int32_t batch_count;
+
+    StoredMatrices stored_a() const { return stored_a_of(kLayout, m, k, lda, batch_count, stride_a); }
+    StoredMatrices stored_b() const { return stored_b_of(kLayout, n, k, ldb, batch_count, stride_b); }
+    StoredMatrices stored_c() const { return stored_c_of(beta != 0, m, n, ldc, batch_count, stride_c); }
+    StoredMatrices stored_d() const { return {batch_count, stride_d, m, n, ldd}; }
+
+    Work work() const { return all_or_none(std::min({m, n, batch_count})); }
+    size_t workspace_size() const { return 0; }
+    Status check_extents() const { return require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch_count", batch_count}}); }
+    Status check() const {
+        BK_TRY(check_extents());
+        BK_TRY(require_pitch("lda", stored_a()));
+        BK_TRY(require_pitch("ldb", stored_b()));
+        BK_TRY(require_pitch("ldd", stored_d()));
+        return require_own_results(batch_count, stride_d);
+    }
+    Status run(const E* a, const E* b, const E* c, E* d, const Launch& launch) const {
+        Epilogue<T> epilogue{nullptr,          d, nullptr, {}, strides_of(stored_d(), true), alpha, beta, BiasType::kElement,
+                             Activation::kNone};
+        BK_TRY(find_c(&epilogue, c, {batch_count, stride_c, m, n, ldc}, NullC::kIsD));
+        return matmul(launch, make_matmul(kLayout, m, n, k, stored_a(), a, stored_b(), b, epilogue));
+    }
+
+    static Status require_own_results(int32_t batch, int64_t stride) {
+        if (batch > 1 && stride == 0) return fail(Status::kInvalidProblem, "stride_d is 0, but there are %d results", batch);
+        return Status::kOk;
+    }
+};
+
+// D = alpha A B + beta D; all that is in the layout is checked, that of single rows too.
+template <class T>
+struct GemmDense {
+    using E = matmul_element_t<T>;
+    using S = matmul_scalar_t<T>;
+    int32_t m, n, k, batch, layout;
+    S alpha, beta;
+    int64_t lda, stride_a, ldb, stride_b, ldd, stride_d;
+
+    GemmLayout order() const { return static_cast<GemmLayout>(layout); }
+    StoredMatrices stored_a() const { return stored_a_of(order(), m, k, lda, batch, stride_a); }
+    StoredMatrices stored_b() const { return stored_b_of(order(), n, k, ldb, batch, stride_b); }
+    StoredMatrices stored_d() const { return {batch, stride_d, m, n, ldd}; }
+
+    Work work() const { return all_or_none(std::min({m, n, batch})); }
+    size_t workspace_size() const { return 0; }
+    Status check_extents() const {
+        BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
+        if (layout < 0 || layout > 2)
+            return fail(Status::kInvalidProblem, "layout is %d, must be 0 (rrr), 1 (rcr) or 2 (crr)", layout);
+        return Status::kOk;
+    }
+    Status check() const {
+        BK_TRY(check_extents());
+        BK_TRY(require_dense_pitch("lda", stored_a()));
+        BK_TRY(require_dense_pitch("ldb", stored_b()));
+        BK_TRY(require_dense_pitch("ldd", stored_d()));
+        return GemmBatched<f16, kRcr>::require_own_results(batch, stride_d);
+    }
+    Status run(const E* a, const E* b, E* d, const Launch& launch) const {
+        const MatrixStrides d_at = strides_of(stored_d(), true);
+        const Epilogue<T> epilogue{beta == 0 ? nullptr : d, d, nullptr, d_at, d_at, alpha, beta, BiasType::kElement,
+                                   Activation::kNone};
+        return matmul(launch, make_matmul(order(), m, n, k, stored_a(), a, stored_b(), b, epilogue));
+    }
+
+    static Status require_dense_pitch(const char* name, const StoredMatrices& matrices) {
+        const int64_t least = std::max<int64_t>(matrices.columns, 1);
+        if (matrices.pitch >= least && matrices.pitch <= INT32_MAX) return Status::kOk;
+        return fail(Status::kInvalidProblem, "%s is %lld, must be in [%lld, 2^31 - 1]", name,
+                    static_cast<long long>(matrices.pitch), static_cast<long long>(least));
+    }
+};
+
+// GemmDense for a single row of A.
+template <class T>
+struct GemvDense : GemmDense<T> {
+    Status check_extents() const {
+        BK_TRY(require_non_negative({{"m", this->m}, {"n", this->n}, {"k", this->k}, {"batch", this->batch}}));
+        if (this->m > 1) return fail(Status::kInvalidProblem, "m is %d, must be 0 or 1", this->m);
+        if (this->layout != 0) return fail(Status::kInvalidProblem, "layout is %d, must be 0 (rrr)", this->layout);
+        return Status::kOk;
+    }
+    Status check() const {
+        BK_TRY(check_extents());
+        return GemmDense<T>::check();
+    }
+    Status run(const matmul_element_t<T>* a, const matmul_element_t<T>* b, matmul_element_t<T>* d, const Launch& launch) const {
+        return GemmDense<T>::run(a, b, d, launch);
+    }
+};
+
+}  // namespace bk

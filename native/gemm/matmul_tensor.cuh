@@ -1,0 +1,288 @@
+// Products of matrices on tensor cores: mma.sync over tiles that arrive by cp.async, several stages ahead.
+//
+// A block of four warps has a square of kSide x kSide results, each warp a quarter of it in registers. The order of additions
+// depends on the kernel and k alone.
+#pragma once
+
+#include <cstdint>
+
+#include "core/types/vec.h"
+#include "gemm/matmul_tile.cuh"
+
+namespace bk {
+
+// Element of the tensor step of T, and the number of terms whose sum surely fits in its sums.
+template <class T>
+struct TensorKind {
+    using E = matmul_element_t<T>;
+    using Step = TensorStep<E>;
+    using Sum = typename Step::Sum;
+    static constexpr bool kIsInteger = std::is_integral_v<E>;
+    static constexpr int64_t kTerms = kIsInteger ? 32768 : INT64_MAX;  // of at most 2^16
+};
+
+template <int kSide>
+constexpr int kMatmulStages = kSide == 128 ? 3 : 4;
+
+template <int kSide>
+constexpr int kMatmulBytes = 2 * kMatmulStages<kSide> * kSide * kMatmulDepth;
+
+// What a block computes: tile number `index`, of which `down` and `across` cover a matrix. Tiles that are computed at a time
+// lie together, so that they share what they read.
+struct MatmulPlace {
+    int64_t matrix, row, column;
+
+    BK_DEVICE MatmulPlace(int64_t index, int64_t down, int64_t across, int side) {
+        constexpr int64_t kTogether = 8;
+        matrix = index / (down * across);
+        const int64_t in_matrix = index % (down * across), band = in_matrix / (kTogether * across);
+        const int64_t height = min(kTogether, down - band * kTogether), in_band = in_matrix % (kTogether * across);
+        row = (band * kTogether + in_band % height) * side;
+        column = in_band / height * side;
+    }
+    static BK_DEVICE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+};
+
+// Two results beside one another.
+template <class T>
+BK_DEVICE void store_pair(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, int64_t n, matmul_scalar_t<T> first,
+                          matmul_scalar_t<T> second, bool in_pairs) {
+    using E = matmul_element_t<T>;
+    using S = matmul_scalar_t<T>;
+    const bool both = j + 1 < n;
+    S z[2] = {e.alpha * first, e.alpha * second};
+    if (e.c != nullptr) {
+        const E* const c = e.c + matrix * e.c_at.step + i * e.c_at.row + j;
+        if (both && in_pairs) {
+            const Vec<E, 2> pair = load<2>(c);
+            z[0] += e.beta * Epilogue<T>::element_of(pair.lane[0]);
+            z[1] += e.beta * Epilogue<T>::element_of(pair.lane[1]);
+        } else {
+            z[0] += e.beta * Epilogue<T>::element_of(c[0]);
+            if (both) z[1] += e.beta * Epilogue<T>::element_of(c[1]);
+        }
+    }
+    if (e.bias != nullptr) {
+        z[0] += e.bias_of(j);
+        if (both) z[1] += e.bias_of(j + 1);
+    }
+    E* const d = e.d + matrix * e.d_at.step + i * e.d_at.row + j;
+    Vec<E, 2> pair;
+    pair.lane[0] = Epilogue<T>::stored(Epilogue<T>::activated(e.activation, z[0]));
+    pair.lane[1] = Epilogue<T>::stored(Epilogue<T>::activated(e.activation, z[1]));
+    if (both && in_pairs) {
+        store(d, pair);
+    } else {
+        d[0] = pair.lane[0];
+        if (both) d[1] = pair.lane[1];
+    }
+}
+
+// A warp's quarter of the sums.
+template <class T, int kSide>
+struct WarpSums {
+    using Kind = TensorKind<T>;
+    using Sum = typename Kind::Sum;
+    static constexpr int kRows = kSide / 2 / 16, kColumns = kSide / 2 / 8;
+    // Sums of integers that are too long for one go are added up in 64 bits, in small tiles, where registers allow it.
+    static constexpr bool kIsLong = Kind::kIsInteger && kSide == 64;
+    Sum sum[kRows][kColumns][4];
+    int64_t total[kIsLong ? kRows : 1][kIsLong ? kColumns : 1][4];
+
+    BK_DEVICE void clear() {
+        for (int i = 0; i < kRows; ++i)
+            for (int j = 0; j < kColumns; ++j)
+                for (int v = 0; v < 4; ++v) {
+                    sum[i][j][v] = 0;
+                    if constexpr (kIsLong) total[i][j][v] = 0;
+                }
+    }
+
+    BK_DEVICE void carry() {
+        for (int i = 0; i < kRows; ++i)
+            for (int j = 0; j < kColumns; ++j)
+                for (int v = 0; v < 4; ++v) {
+                    total[i][j][v] += sum[i][j][v];
+                    sum[i][j][v] = 0;
+                }
+    }
+
+    BK_DEVICE matmul_scalar_t<T> result(int i, int j, int v) const {
+        if constexpr (kIsLong)
+            return static_cast<matmul_scalar_t<T>>(total[i][j][v] + sum[i][j][v]);
+        else
+            return static_cast<matmul_scalar_t<T>>(sum[i][j][v]);
+    }
+};
+
+// The block's results, by way of shared memory, where the last steps go along rows: bands of 16 rows of each warp at a time.
+template <class T, int kSide>
+BK_DEVICE void store_sums(const Matmul<T>& p, const WarpSums<T, kSide>& sums, char* shared, const MatmulPlace& place,
+                          int warp_row, int warp_column, int thread, bool in_pairs) {
+    using S = matmul_scalar_t<T>;
+    constexpr int kPitch = kSide + 8, kBands = WarpSums<T, kSide>::kRows, kPairs = kSide / 2;
+    static_assert(32 * kPitch * sizeof(S) <= kMatmulBytes<kSide>, "two bands fit where the tiles were");
+    S* const band = reinterpret_cast<S*>(shared);
+    const int lane = thread % 32, warp_band = warp_row == 0 ? 0 : 16;
+#pragma unroll 1
+    for (int pass = 0; pass < kBands; ++pass) {
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < kBands; ++i) {
+            if (i != pass) continue;
+#pragma unroll
+            for (int j = 0; j < WarpSums<T, kSide>::kColumns; ++j)
+                for (int v = 0; v < 4; ++v)
+                    band[(warp_band + lane / 4 + v / 2 * 8) * kPitch + warp_column + 8 * j + lane % 4 * 2 + v % 2] =
+                        sums.result(i, j, v);
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (int index = thread; index < 32 * kPairs; index += kMatmulThreads) {
+            const int line = index / kPairs, at = index % kPairs * 2;
+            const int64_t row = place.row + line / 16 * (kSide / 2) + 16 * pass + line % 16, column = place.column + at;
+            if (row < p.m && column < p.n)
+                store_pair(p.epilogue, place.matrix, row, column, p.n, band[line * kPitch + at], band[line * kPitch + at + 1],
+                           in_pairs);
+        }
+    }
+}
+
+template <class T, int kSide, bool kAIsWide, bool kBIsWide>
+BK_DEVICE void add_tile(WarpSums<T, kSide>& sums, const char* a_tile, const char* b_tile, int row, int column, int lane) {
+    using Kind = TensorKind<T>;
+    using E = typename Kind::E;
+    constexpr int kRows = WarpSums<T, kSide>::kRows, kColumns = WarpSums<T, kSide>::kColumns;
+#pragma unroll
+    for (int step = 0; step < kMatmulSteps; ++step) {
+        uint32_t a[kRows][4], b[kColumns][2];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) load_a<E, kSide, kAIsWide>(a[i], a_tile, row + 16 * i, step, lane);
+#pragma unroll
+        for (int j = 0; j < kColumns; j += 2) {
+            uint32_t pair[2][2];
+            load_b<E, kSide, kBIsWide>(pair, b_tile, column + 8 * j, step, lane);
+            for (int v = 0; v < 4; ++v) b[j + v / 2][v % 2] = pair[v / 2][v % 2];
+        }
+        if constexpr (std::is_same_v<T, tf32>) {
+#pragma unroll
+            for (int i = 0; i < kRows; ++i)
+                for (int v = 0; v < 4; ++v) a[i][v] = round_to_tf32(a[i][v]);
+#pragma unroll
+            for (int j = 0; j < kColumns; ++j)
+                for (int v = 0; v < 2; ++v) b[j][v] = round_to_tf32(b[j][v]);
+        }
+#pragma unroll
+        for (int i = 0; i < kRows; ++i)
+#pragma unroll
+            for (int j = 0; j < kColumns; ++j) Kind::Step::run(sums.sum[i][j], a[i], b[j]);
+    }
+}
+
+template <class T, int kSide, Feed kFeedA, Feed kFeedB>
+__global__ void __launch_bounds__(kMatmulThreads)
+    matmul_kernel(const __grid_constant__ Matmul<T> p, int64_t down, int64_t across, bool in_pairs) {
+    using E = matmul_element_t<T>;
+    using Kind = TensorKind<T>;
+    constexpr int kStages = kMatmulStages<kSide>, kBytes = kSide * kMatmulDepth;
+    constexpr int64_t kDepth = kMatmulDepth / static_cast<int>(sizeof(E)), kCarry = Kind::kTerms / kDepth;
+    BK_LAUNCH_SHARED(uint4, shared_words);
+    char* const shared = reinterpret_cast<char*>(shared_words);
+    const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    const int warp_row = warp / 2 * (kSide / 2), warp_column = warp % 2 * (kSide / 2);
+    const MatmulPlace place(blockIdx.x, down, across, kSide);
+    const TileSource<E> a{p.a + place.matrix * p.a_at.step, p.m, p.k, p.a_at.row, p.a_at.column};
+    const TileSource<E> b{p.b + place.matrix * p.b_at.step, p.n, p.k, p.b_at.column, p.b_at.row};
+    const TileFeed<E, kSide, kFeedA> feed_a(a, place.row, thread);
+    const TileFeed<E, kSide, kFeedB> feed_b(b, place.column, thread);
+    const int64_t tiles = (p.k + kDepth - 1) / kDepth;
+    const auto fill = [&](int64_t tile) {
+        char* const stage = shared + tile % kStages * (2 * kBytes);
+        if (tile < tiles) {
+            feed_a.fill(stage, tile);
+            feed_b.fill(stage + kBytes, tile);
+        }
+        end_copy_group();  // an empty one keeps the count
+    };
+
+    WarpSums<T, kSide> sums;
+    sums.clear();
+    for (int64_t tile = 0; tile < kStages - 1; ++tile) fill(tile);
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+        wait_for_copies<kStages - 2>();
+        __syncthreads();  // the tile is there for all, and all are done with the one before
+        fill(tile + kStages - 1);
+        const char* const stage = shared + tile % kStages * (2 * kBytes);
+        add_tile<T, kSide, kFeedA == Feed::kWide, kFeedB == Feed::kWide>(sums, stage, stage + kBytes, warp_row, warp_column,
+                                                                         lane);
+        if constexpr (WarpSums<T, kSide>::kIsLong)
+            if (tile % kCarry == kCarry - 1) sums.carry();
+    }
+    wait_for_copies<0>();
+
+    store_sums(p, sums, shared, place, warp_row, warp_column, thread, in_pairs);
+}
+
+// --- the choice among them ---
+
+// Whether an operand can be copied by 16 bytes, with neighbours along the axis of stride 1.
+template <class E>
+bool moves_by_16(const E* data, const MatrixStrides& at) {
+    const int64_t pitch = at.row == 1 ? at.column : at.row, lanes = kChunk / static_cast<int64_t>(sizeof(E));
+    return is_aligned(data, kChunk) && pitch % lanes == 0 && at.step % lanes == 0;
+}
+
+template <class E>
+bool is_in_pairs(const E* data, const MatrixStrides& at) {
+    return is_aligned(data, 2 * sizeof(E)) && at.row % 2 == 0 && at.step % 2 == 0;
+}
+
+template <class T>
+bool stores_pairs(const Epilogue<T>& e) {
+    return is_in_pairs(e.d, e.d_at) && (e.c == nullptr || is_in_pairs(e.c, e.c_at));
+}
+
+inline Status count_tiles(int64_t down, int64_t across, int64_t batch, int64_t* tiles) {
+    if (!__builtin_mul_overflow(down * across, batch, tiles) && *tiles <= kMaxGridX) return Status::kOk;
+    return fail(Status::kUnsupported, "%lld products of %lld x %lld tiles are more than a grid has blocks",
+                static_cast<long long>(batch), static_cast<long long>(down), static_cast<long long>(across));
+}
+
+template <class T, int kSide, Feed kFeedA, Feed kFeedB>
+Status launch_tiles(const Launch& launch, const Matmul<T>& p) {
+    const int64_t down = ceil_div<int64_t>(p.m, kSide), across = ceil_div<int64_t>(p.n, kSide);
+    int64_t tiles = 0;
+    BK_TRY(count_tiles(down, across, p.batch, &tiles));
+    Grid grid{dim3(static_cast<unsigned>(tiles)), dim3(kMatmulThreads)};
+    grid.shared = kMatmulBytes<kSide>;
+    return launch_kernel(launch, grid, matmul_kernel<T, kSide, kFeedA, kFeedB>, p, down, across, stores_pairs(p.epilogue));
+}
+
+template <class T, int kSide>
+Status launch_by_feed(const Launch& launch, const Matmul<T>& p) {
+    using E = matmul_element_t<T>;
+    const bool a_deep = p.a_at.column == 1, b_deep = p.b_at.row == 1;
+    if (moves_by_16(p.a, p.a_at) && moves_by_16(p.b, p.b_at)) {
+        if (a_deep && b_deep) return launch_tiles<T, kSide, Feed::kDeep, Feed::kDeep>(launch, p);
+        if constexpr (sizeof(E) > 1) {
+            if (a_deep) return launch_tiles<T, kSide, Feed::kDeep, Feed::kWide>(launch, p);
+            if (!b_deep) return launch_tiles<T, kSide, Feed::kWide, Feed::kWide>(launch, p);
+        }
+    }
+    return launch_tiles<T, 64, Feed::kElements, Feed::kElements>(launch, p);
+}
+
+// Large tiles read less, small ones leave fewer multiprocessors idle and hold longer sums of integers.
+template <class T>
+Status matmul_by_tensor_cores(const Launch& launch, const Matmul<T>& p) {
+    using E = matmul_element_t<T>;
+    if constexpr (sizeof(E) < 8) {
+        constexpr int64_t kEnoughTiles = 132;  // one for each multiprocessor of an H200
+        const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, 128);
+        const bool fits = p.k <= TensorKind<T>::kTerms && p.m > 64 && p.n > 64;
+        if (fits && large >= ceil_div(kEnoughTiles, p.batch)) return launch_by_feed<T, 128>(launch, p);
+    }
+    return launch_by_feed<T, 64>(launch, p);
+}
+
+}  // namespace bk

@@ -1,0 +1,173 @@
+// Tiles of factors in shared memory, kRows rows of A or columns of B by 64 bytes along k, as steps of the tensor cores read
+// them.
+//
+// A tile lies as its operand does, so that copies go 16 bytes at a time: "deep" where neighbours in memory are neighbours along
+// k, else "wide". 16-byte chunks are permuted so that no two of the accesses that go together meet in a bank.
+#pragma once
+
+#include <cstdint>
+
+#include "core/matmul/tensor_core.cuh"
+#include "gemm/matmul.h"
+
+namespace bk {
+
+constexpr int kMatmulDepth = 64;  // bytes along k
+constexpr int kMatmulSteps = 2;   // of 32 bytes
+constexpr int kMatmulThreads = 128;
+constexpr int kChunk = 16;
+
+// How an operand comes to shared memory: deep or wide by copies of 16 bytes, or element by element, whatever its strides and
+// alignment, into a deep tile.
+enum class Feed { kDeep, kWide, kElements };
+
+// One operand of one problem, `rows` of A's or columns of B's; [r, k] is at r * row + k * column elements.
+template <class E>
+struct TileSource {
+    const E* data;
+    int64_t rows, depth, row, column;
+};
+
+BK_DEVICE int deep_place(int row, int chunk) { return row * kMatmulDepth + (chunk ^ (row & 2) ^ (row >> 2 & 1)) * kChunk; }
+
+template <class E, int kRows>
+BK_DEVICE int wide_place(int k, int chunk) {
+    const int turn = sizeof(E) == 2 ? k & 7 : (k & 3) << 1;
+    return k * kRows * static_cast<int>(sizeof(E)) + (chunk ^ turn) * kChunk;
+}
+
+BK_DEVICE int bytes_left(int64_t elements, int size) {
+    return elements <= 0 ? 0 : elements * size < kChunk ? static_cast<int>(elements) * size : kChunk;
+}
+
+// A thread's share of filling one tile after another. Chunks beyond the operand are zeros.
+template <class E, int kRows, Feed kFeed>
+class TileFeed {
+    static constexpr int kSize = static_cast<int>(sizeof(E));
+    static constexpr int kDepth = kMatmulDepth / kSize;  // elements along k
+    static constexpr int kLanes = kChunk / kSize;
+    static constexpr int kChunks = kFeed == Feed::kWide ? kRows * kSize / kChunk : kMatmulDepth / kChunk;  // of a line
+    static constexpr int kCopies = kRows * kMatmulDepth / kChunk / kMatmulThreads;
+    static constexpr int kLines = kMatmulThreads / kChunks;  // lines of the tile that are filled at once
+
+public:
+    BK_DEVICE TileFeed(const TileSource<E>& source, int64_t first, int thread)
+        : source_(source), first_(first), line_(thread / kChunks), chunk_(thread % kChunks) {}
+
+    // Tile number `tile` along k.
+    BK_DEVICE void fill(char* to, int64_t tile) const {
+        const int64_t k0 = tile * kDepth;
+        if constexpr (kFeed == Feed::kElements) {
+            fill_elements(to, k0);
+        } else {
+#pragma unroll
+            for (int i = 0; i < kCopies; ++i) {
+                const int line = line_ + i * kLines;
+                int bytes;
+                const E* from;
+                if constexpr (kFeed == Feed::kDeep) {
+                    const int64_t r = first_ + line, k = k0 + chunk_ * kLanes;
+                    bytes = r < source_.rows ? bytes_left(source_.depth - k, kSize) : 0;
+                    from = source_.data + r * source_.row + k;
+                } else {
+                    const int64_t k = k0 + line, r = first_ + chunk_ * kLanes;
+                    bytes = k < source_.depth ? bytes_left(source_.rows - r, kSize) : 0;
+                    from = source_.data + k * source_.column + r;
+                }
+                const int place = kFeed == Feed::kDeep ? deep_place(line, chunk_) : wide_place<E, kRows>(line, chunk_);
+                start_copy_16(to + place, bytes == 0 ? source_.data : from, bytes);
+            }
+        }
+    }
+
+private:
+    // Neighbouring threads take neighbours in memory.
+    BK_DEVICE void fill_elements(char* to, int64_t k0) const {
+        const bool is_wide = source_.row == 1;
+        const int thread = line_ * kChunks + chunk_;
+#pragma unroll 1
+        for (int i = 0; i < kCopies; ++i) {
+            const int index = thread + i * kMatmulThreads;
+            const int line = is_wide ? index % kRows : index / kChunks, chunk = is_wide ? index / kRows : index % kChunks;
+            const int64_t r = first_ + line, k = k0 + chunk * kLanes;
+            E element[kLanes];
+#pragma unroll
+            for (int lane = 0; lane < kLanes; ++lane) {
+                element[lane] = E{};
+                if (r < source_.rows && k + lane < source_.depth)
+                    element[lane] = source_.data[r * source_.row + (k + lane) * source_.column];
+            }
+            E* const place = reinterpret_cast<E*>(to + deep_place(line, chunk));
+#pragma unroll
+            for (int lane = 0; lane < kLanes; ++lane) place[lane] = element[lane];
+        }
+    }
+
+    TileSource<E> source_;
+    int64_t first_;
+    int line_, chunk_;
+};
+
+template <class E>
+BK_DEVICE uint32_t word_at(const char* place) {
+    return *reinterpret_cast<const uint32_t*>(place);
+}
+
+// Word or double t of line g, and of line g + 4 along k for words, from a wide tile.
+template <class E, int kRows>
+BK_DEVICE const char* wide_element(const char* tile, int k, int row) {
+    constexpr int lanes = kChunk / static_cast<int>(sizeof(E));
+    return tile + wide_place<E, kRows>(k, row / lanes) + row % lanes * static_cast<int>(sizeof(E));
+}
+
+// Rows [row, row + 16) of A over step `step`.
+template <class E, int kRows, bool kIsWide>
+BK_DEVICE void load_a(uint32_t (&a)[4], const char* tile, int row, int step, int lane) {
+    const int g = lane / 4, t = lane % 4;
+    if constexpr (sizeof(E) == 8) {
+        for (int half = 0; half < 2; ++half) {
+            const int r = row + g + 8 * half;
+            const char* const place =
+                kIsWide ? wide_element<E, kRows>(tile, 4 * step + t, r) : tile + deep_place(r, 2 * step + t / 2) + t % 2 * 8;
+            const uint2 words = *reinterpret_cast<const uint2*>(place);
+            a[2 * half] = words.x;
+            a[2 * half + 1] = words.y;
+        }
+    } else if constexpr (!kIsWide) {
+        load_matrices(a, tile + deep_place(row + lane % 16, 2 * step + lane / 16));
+    } else if constexpr (sizeof(E) == 2) {
+        const int k = 16 * step + lane % 8 + lane / 16 * 8, chunk = row / 8 + lane / 8 % 2;
+        load_matrices_turned(a, tile + wide_place<E, kRows>(k, chunk));
+    } else {
+        for (int i = 0; i < 4; ++i)
+            a[i] = word_at<E>(wide_element<E, kRows>(tile, 8 * step + t + i / 2 * 4, row + g + i % 2 * 8));
+    }
+}
+
+// Columns [column, column + 16) of B over step `step`: two fragments.
+template <class E, int kRows, bool kIsWide>
+BK_DEVICE void load_b(uint32_t (&b)[2][2], const char* tile, int column, int step, int lane) {
+    const int g = lane / 4, t = lane % 4;
+    if constexpr (sizeof(E) == 8) {
+        for (int half = 0; half < 2; ++half) {
+            const int c = column + g + 8 * half;
+            const char* const place =
+                kIsWide ? wide_element<E, kRows>(tile, 4 * step + t, c) : tile + deep_place(c, 2 * step + t / 2) + t % 2 * 8;
+            const uint2 words = *reinterpret_cast<const uint2*>(place);
+            b[half][0] = words.x;
+            b[half][1] = words.y;
+        }
+    } else if constexpr (sizeof(E) != 2 && kIsWide) {
+        for (int i = 0; i < 4; ++i)
+            b[i / 2][i % 2] = word_at<E>(wide_element<E, kRows>(tile, 8 * step + t + i % 2 * 4, column + g + i / 2 * 8));
+    } else {
+        uint32_t words[4];
+        if constexpr (kIsWide)
+            load_matrices_turned(words, tile + wide_place<E, kRows>(16 * step + lane % 16, column / 8 + lane / 16));
+        else
+            load_matrices(words, tile + deep_place(column + lane % 8 + lane / 16 * 8, 2 * step + lane / 8 % 2));
+        for (int i = 0; i < 4; ++i) b[i / 2][i % 2] = words[i];
+    }
+}
+
+}  // namespace bk

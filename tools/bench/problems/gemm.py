@@ -1,0 +1,188 @@
+"""Products of matrices."""
+
+import numpy as np
+
+from tools.bench.check import compare, picks
+from tools.bench.record import Bench, Bound, Operand
+
+_HALVES = ("bf16", "f16")
+_EPILOGUE = "another epilogue of a kernel that is measured: bias and activation are run-time choices"
+UNMEASURED = {
+    **{
+        f"gemm_{bias}{name}_{layout}_sm80": _EPILOGUE
+        for name in ("{T}", "t{T}", "{T}_simt") for bias in ("bias_", "bias_{F}_") for layout in ("rcr", "rrr")
+        if (name, layout) != ("{T}", "rcr")
+    },
+    **{f"gemm_bias_{f}{{U}}bias_{name}_rcr_sm80": _EPILOGUE for name in ("s8", "u8") for f in ("", "{F}_")},
+    **{f"gemm_{name}_rrr_sm80_bias_{f}{{U}}": _EPILOGUE for name in ("s8", "u8") for f in ("", "{F}_")},
+    **{f"gemm_u8_{layout}_sm80": "the kernels of s8 with another instruction" for layout in ("rcr", "rrr")},
+}  # fmt: skip
+
+
+def torch_product(by_columns):
+    def peer(torch, t, scalars):
+        a, b = t["a"], t["b"].mT if by_columns else t["b"]
+        return lambda: torch.matmul(a, b, out=t["d"])
+
+    return peer
+
+
+def torch_tf32(torch, t, scalars):
+    """With TF32 for this call alone."""
+
+    def call():
+        before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, True
+        torch.matmul(t["a"], t["b"].mT, out=t["d"])
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+    return call
+
+
+def torch_crr(torch, t, scalars):
+    return lambda: torch.matmul(t["a"].mT, t["b"], out=t["d"])
+
+
+def torch_int(torch, t, scalars):
+    """Into i32: PyTorch has no more."""
+    return lambda: torch._int_mm(t["a"], t["b"].mT)
+
+
+def torch_bias(function):
+    def peer(torch, t, scalars):
+        act = {"": lambda z: z, "gelu": torch.nn.functional.gelu}[function]
+        return lambda: act(torch.addmm(t["bias"], t["a"], t["b"].mT))
+
+    return peer
+
+
+def numpy_product(by_columns):
+    return lambda a, scalars: lambda: np.matmul(a["a"], a["b"].swapaxes(-1, -2) if by_columns else a["b"], out=a["d"])
+
+
+def check(problem):
+    """Sampled results against sums in float64."""
+    bench, scalars = problem.bench, problem.bench.scalars
+    m, n, k = scalars["m"], scalars["n"], scalars["k"]
+    layout = {0: "rrr", 1: "rcr", 2: "crr"}[scalars["layout"]] if "layout" in scalars else bench.row.split("_")[-2]
+    layout = "rcr" if "_rcr" in bench.row else "rrr" if "_rrr" in bench.row else layout
+    terms = np.arange(k)
+    for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
+        a = problem.data.cells(problem.buffers["a"], terms * m + i if layout == "crr" else i * k + terms)
+        b = problem.data.cells(problem.buffers["b"], j * k + terms if layout == "rcr" else terms * n + j)
+        got = problem.data.cells(problem.buffers["d"], np.array([i * n + j])).astype(np.float64)
+        products = a.astype(np.float64) * b
+        z = np.array([products.sum() * scalars["alpha"]])
+        if "bias" in problem.buffers:
+            z = z + problem.data.cells(problem.buffers["bias"], np.array([j]))
+        if problem.dtype in ("i8", "u8"):
+            z = np.clip(np.rint(z), -128, 127)
+            if abs(got - z)[0] > 1:
+                return f"d[{i}, {j}] is {got[0]:g}, expected {z[0]:g}"
+        elif bench.function == "gelu":
+            continue  # its z is that of the row without it
+        elif wrong := compare(problem, got, z, np.abs(products).sum() * 4):
+            return f"d[{i}, {j}] {wrong}"
+    return ""
+
+
+def made(name, row, m, n, k, dtypes, *, layout="rcr", peers, bias=False, batch=0, dense=False, bounds=(), **given):
+    shapes = {
+        "a": (k, m) if layout == "crr" else (m, k), "b": (n, k) if layout == "rcr" else (k, n), "d": (m, n),
+    }  # fmt: skip
+    arrays = {x: Operand((batch, *s) if batch else s, "empty" if x == "d" else "sixteenths") for x, s in shapes.items()}
+    if bias:
+        arrays["bias"] = Operand((n,), "sixteenths")
+    scalars = {"m": m, "n": n, "k": k, "alpha": 1.0, "beta": 0.0, "ldc": n}
+    scalars |= {f"ld{x}": s[1] for x, s in shapes.items()}
+    if batch or dense:
+        scalars |= {f"stride_{x}": s[0] * s[1] for x, s in shapes.items()} | {"stride_c": 0}
+        scalars |= {"batch": max(batch, 1), "batch_count": batch, "layout": ("rrr", "rcr", "crr").index(layout)}
+    return Bench(
+        name=name,
+        row=row,
+        dtypes=dtypes,
+        arrays=arrays,
+        scalars=scalars,
+        check=check,
+        torch=peers,
+        bounds=bounds,
+        **given,
+    )
+
+
+def large(backend):
+    """Products that arithmetic bounds."""
+    sizes = ((8192, 8192, 8192), (4096, 4096, 4096), (4096, 14336, 4096), (16384, 4096, 4096))
+    by_columns, by_rows = (torch_product(True),), (torch_product(False),)
+    level, own = Bound("peer", 0.97), Bound("peer", 0.95)
+    if backend == "cpu":
+        sizes = ((1024, 1024, 1024),)
+    for m, n, k in sizes:
+        size = f"{m}x{n}x{k}"
+        yield made(f"gemm rcr {size}", "gemm_{T}_rcr_sm80", m, n, k, _HALVES, peers=by_columns, bounds=(level,))
+        yield made(
+            f"gemm rrr {size}", "gemm_{T}_rrr_sm80", m, n, k, _HALVES, layout="rrr", peers=by_rows, bounds=(level,)
+        )
+    side = sizes[0][0] if backend == "cpu" else 4096
+    size = f"{side}^3"
+    cube = (side, side, side)
+    for layout, peers in (("rcr", by_columns), ("rrr", by_rows)):
+        more = {"layout": layout, "peers": peers, "bounds": (own,)}
+        tf32 = more | {"peers": (torch_tf32,) if layout == "rcr" else ()}
+        yield made(f"gemm tf32 {layout} {size}", f"gemm_t{{T}}_{layout}_sm80", *cube, ("f32",), **tf32)
+        simt = more | ({"numpy": (numpy_product(layout == "rcr"),)} if backend == "cpu" else {})
+        yield made(f"gemm f32 {layout} {size}", f"gemm_{{T}}_simt_{layout}_sm80", *cube, ("f32",), **simt)
+        yield made(f"gemm f64 {layout} {size}", f"gemm_{{T}}_{layout}_sm80", *cube, ("f64",), **more)
+        integers = (torch_int,) if layout == "rcr" else ()
+        whole = more | {"peers": integers}
+        yield made(f"gemm s8 {layout} {size}", f"gemm_s8_{layout}_sm80", *cube, ("i8",), **whole)
+    row, wide = "gemm_bias_{T}_rcr_sm80", sizes[-2] if backend == "cuda" else cube
+    bound = (Bound("peer", 1.0),)
+    yield made("gemm bias", row, *wide, ("bf16",), bias=True, peers=(torch_bias(""),), bounds=bound)
+    row = "gemm_bias_{F}_{T}_rcr_sm80"
+    yield made(
+        "gemm bias gelu", row, *wide, ("bf16",), bias=True, function="gelu", peers=(torch_bias("gelu"),), bounds=bound
+    )
+    yield made(
+        f"gemm_dense crr {size}", "gemm_dense_{T}", *cube, ("bf16", "f32"), layout="crr", dense=True,
+        peers=(torch_crr,), bounds=(own,),
+    )  # fmt: skip
+
+
+def thin(backend):
+    """A few rows, which the bytes of B bound."""
+    rows, sizes = ((1, 2, 4, 8), (4096, 14336)) if backend == "cuda" else ((1, 8), (2048,))
+    bound = (Bound("copy", 0.85),)
+    for m in rows:
+        for n in sizes:
+            k = 4096 if backend == "cuda" else 2048
+            yield made(
+                f"gemm rcr {m}x{n}x{k}",
+                "gemm_{T}_rcr_sm80",
+                m,
+                n,
+                k,
+                ("bf16",),
+                peers=(torch_product(True),),
+                bounds=bound,
+            )
+            yield made(
+                f"gemm rrr {m}x{n}x{k}", "gemm_dense_{T}", m, n, k, ("bf16", "f32"), layout="rrr", dense=True,
+                peers=(torch_product(False),), bounds=bound,
+            )  # fmt: skip
+    n, k = (14336, 4096) if backend == "cuda" else (2048, 2048)
+    yield made(
+        "gemv m1", "gemv_dense_m1_{T}", 1, n, k, ("bf16", "f32"), layout="rrr", dense=True,
+        peers=(torch_product(False),), bounds=bound,
+    )  # fmt: skip
+
+
+def benches(backend):
+    yield from large(backend)
+    yield from thin(backend)
+    many = 4096 if backend == "cuda" else 64
+    for m, n, k in ((64, 64, 64), (128, 128, 64)):
+        yield made(
+            f"gemm_batched {many} x {m}x{n}x{k}", "gemm_batched_{T}_rcr_sm80", m, n, k, ("bf16",), batch=many,
+            peers=(torch_product(True),), bounds=(Bound("peer", 1.0),),
+        )  # fmt: skip
