@@ -214,8 +214,11 @@ BUILD_LIBRARY = PROGRESS=$(OUT)/$(1)/progress tools/compile.sh --plan $(OUT)/$(1
                 && $(INNER_MAKE) $(PARALLEL)
 
 UNITS := $(shell cat $(CONTENTS)/units.txt 2>/dev/null)
-NATIVE_CU := $(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED)
-NATIVE_CPU := $(call NATIVE,*_cpu.cpp)
+# Of handwritten units a part has those of core/ and of its families.
+FAMILY_OF = $(firstword $(subst /, ,$(1:native/%=%)))
+IN_PART = $(foreach f,$(1),$(if $(or $(if $(strip $(FAMILIES)),,all),$(filter core,$(call FAMILY_OF,$(f))),$(filter $(call FAMILY_OF,$(f)) $(call FAMILY_OF,$(f)).%,$(FAMILIES))),$(f)))
+NATIVE_CU := $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED))
+NATIVE_CPU := $(call IN_PART,$(call NATIVE,*_cpu.cpp))
 CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/abi/library.o
 CUDA_OBJECTS := $(UNITS:%=$(GLUE)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) $(OUT)/cuda/obj/core/abi/library.o
 

@@ -157,17 +157,11 @@ def test_workspace_size_of_a_bad_problem_is_zero(library, op):
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_a_good_problem_passes(library, op):
-    """can_implement says 0 for what run computes, and a success leaves the last text alone.
-
-    Any workspace is welcome: a pointer without bytes is none, and more bytes than asked for are fine.
-    """
+def test_any_workspace_is_welcome(library, op):
+    """A pointer without bytes is none, and more bytes than asked for are fine; a success leaves the last text alone."""
     row, slots = OPS[op]
     case = CASES[row.name]
     leave_marker(library)
-    for name in case.names(slots):
-        status, text = can_implement(library, op, case.problems[name](Draw(slots, name)))
-        assert status == 0, f"{name}: {text}"
     problem = case.problems[case.plain](Draw(slots, case.plain))
     for nbytes in (None, 0, workspace_size(library, op, problem) + 17):
         outcome = launch(library, op, problem, workspace=nbytes, workspace_offset=3)

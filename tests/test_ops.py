@@ -5,7 +5,7 @@ import pytest
 
 import tolerances
 from cases import CASES, Draw
-from harness import FINITE_POISON, NAN_POISON, OPS, claims_determinism, launch, width
+from harness import FINITE_POISON, NAN_POISON, OPS, can_implement, claims_determinism, launch, width
 from naming import Tries
 
 # Element offsets of the arrays from a 256-byte boundary: aligned, all misaligned for vectors, each differently.
@@ -53,12 +53,14 @@ def check_problem(library, case, op, problem, workspace, expected):
 
 @pytest.mark.parametrize("op", OPS)
 def test_reference(library, op):
+    """What can_implement says 0 for, run computes."""
     row, slots = OPS[op]
     case = CASES[row.name]
     with Tries() as tries:
         for name in case.names(slots):
             problem = case.problems[name](Draw(slots, name))
             expected = case.reference(problem)
+            assert can_implement(library, op, problem) == (0, ""), name
             for workspace in workspaces(row):
                 with tries(f"{name}, workspace" if workspace else name):
                     check_problem(library, case, op, problem, workspace, expected)

@@ -168,6 +168,10 @@ struct MultilabelMargin {
         const int64_t bytes = int64_t{class_extent} * 64;
         if (reduction_mode == kEachTerm) return run_teams(launch, n_rows, bytes, terms);
         const C factor = factor_of_loss<C>(n_rows, reduction_mode);
+        if (class_extent == 0) {  // rows that nothing is read of have one term, however many they are
+            terms.factor = factor * static_cast<C>(n_rows);
+            return run_teams(launch, 1, bytes, terms);
+        }
         bool found = false;
         BK_TRY(find_workspace(launch, workspace_size(), &found));
         if (!found) {  // one team takes row after row

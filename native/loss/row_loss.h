@@ -20,7 +20,11 @@ Status row_loss(const Launch& launch, int32_t reduction_mode, const TermRows<siz
     using C = compute_t<T>;
     if (rows.rows == 0) return write_empty_loss(launch, reduction_mode, out);
     if (reduction_mode == kEachTerm) return row_terms(launch, rows, f, x, row_inputs, out, static_cast<C*>(nullptr));
-    return sum_row_terms(launch, rows, f, x, row_inputs, factor_of_loss<C>(rows.rows, reduction_mode), out);
+    const C factor = factor_of_loss<C>(rows.rows, reduction_mode);
+    if (sizeof...(RowIn) > 0 || rows.columns > 0) return sum_row_terms(launch, rows, f, x, row_inputs, factor, out);
+    TermRows<sizeof...(In)> one = rows;  // rows that nothing is read of have one term, however many they are
+    one.rows = 1;
+    return sum_row_terms(launch, one, f, x, row_inputs, factor * static_cast<C>(rows.rows), out);
 }
 
 template <class T>
