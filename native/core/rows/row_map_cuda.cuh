@@ -20,9 +20,10 @@ namespace bk {
 constexpr bool kRowsStayOnChip = true;
 
 constexpr int kMostRowThreads = 1024;
-constexpr int kRowThreads = 512;  // of a block that has rows to itself: two of them share a multiprocessor
+constexpr int kRowThreads = 512;      // of a block that has rows to itself: two of them share a multiprocessor
+constexpr int kPassingThreads = 256;  // of a block that takes the tiles of a row one after another: four share a multiprocessor
 constexpr int kMostRowCluster = 8;
-constexpr int64_t kRowTargetThreads = int64_t{1} << 17;  // about what fills a large chip; a constant, so that results are
+constexpr int64_t kRowTargetThreads = int64_t{1} << 17;  // about what fills a large chip: a constant, since results depend on it
 
 // Whether this library has code for clusters of blocks, which a chip that has them then runs.
 constexpr bool kHasClusterCode = [] {
@@ -135,8 +136,8 @@ inline int power_of_two_from(int64_t least) {
     return power;
 }
 
-// Threads of rows of n elements, `values` of them a thread.
-inline RowGrid share_rows(int64_t rows, int64_t n, int values, int vector, bool has_clusters) {
+// Threads of rows of n elements, `values` of them a thread. Rows `in_passing` are read once and not held.
+inline RowGrid share_rows(int64_t rows, int64_t n, int values, int vector, bool has_clusters, bool in_passing) {
     RowGrid grid;
     grid.rows = rows;
     grid.n = static_cast<int>(n);
@@ -146,8 +147,11 @@ inline RowGrid share_rows(int64_t rows, int64_t n, int values, int vector, bool 
         grid.rows_of_block = 128 / grid.lanes;
         return grid;
     }
-    const int most = threads > kRowThreads * kMostRowCluster || !has_clusters ? kMostRowThreads : kRowThreads;
-    if (has_clusters) grid.blocks = std::min(kMostRowCluster, power_of_two_from(ceil_div<int64_t>(threads, most)));
+    const bool alone = in_passing && rows * kPassingThreads >= kRowTargetThreads;
+    const int most = alone                                                      ? kPassingThreads
+                     : threads > kRowThreads * kMostRowCluster || !has_clusters ? kMostRowThreads
+                                                                                : kRowThreads;
+    if (has_clusters && !alone) grid.blocks = std::min(kMostRowCluster, power_of_two_from(ceil_div<int64_t>(threads, most)));
     const int64_t each = ceil_div<int64_t>(threads, grid.blocks);
     grid.lanes = static_cast<int>(std::min<int64_t>(most, ceil_div<int64_t>(each, 32) * 32));
     grid.tiles = static_cast<int>(ceil_div<int64_t>(n, int64_t{grid.lanes} * grid.blocks * values));
@@ -256,16 +260,17 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
         LongWalk<Full>(inner), Walk<Full + Single, uint64_t>(outer), x.pointer, columns.pointer, row_inputs.pointer, y.pointer,
         saved.pointer};
     const bool has_clusters = kHasClusterCode && device_arch() >= 90;
+    constexpr bool in_passing = F::kOnePass && sizeof...(Out) == 0;
     if (wide) {
         constexpr int kMany = kManyRowVectors<F, N>, kFew = kFewRowVectors<F, N>;
         const bool few = n <= 32 * N * kFew || (rows * n <= kRowTargetThreads * N * kFew && n <= kRowThreads * N * kFew);
-        if (few) return run_rows<N, kFew>(launch, share_rows(rows, n, N * kFew, N, has_clusters), f, operands);
-        return run_rows<N, kMany>(launch, share_rows(rows, n, N * kMany, N, has_clusters), f, operands);
+        if (few) return run_rows<N, kFew>(launch, share_rows(rows, n, N * kFew, N, has_clusters, in_passing), f, operands);
+        return run_rows<N, kMany>(launch, share_rows(rows, n, N * kMany, N, has_clusters, in_passing), f, operands);
     }
     const int last = outer.rank - 1;
     const bool across = last >= 0 && n > 1 && magnitude(outer.stride[0][last]) < magnitude(inner.stride[0][inner.rank - 1]);
     constexpr int kSingles = kRowSingles<F>;
-    const RowGrid grid = across ? share_across(rows, n, kSingles) : share_rows(rows, n, kSingles, 1, has_clusters);
+    const RowGrid grid = across ? share_across(rows, n, kSingles) : share_rows(rows, n, kSingles, 1, has_clusters, in_passing);
     return run_rows<1, kSingles>(launch, grid, f, operands);
 }
 
