@@ -97,7 +97,9 @@ if TYPE_CHECKING:
     from baracuda._functions.arrays import set_allocator as set_allocator
     from baracuda._graphs import Graph as Graph
     from baracuda._graphs import graph as graph
+    from baracuda.add_norm import *  # noqa: F403
     from baracuda.attention import *  # noqa: F403
+    from baracuda.batch_norm import *  # noqa: F403
     from baracuda.elementwise.affine import *  # noqa: F403
     from baracuda.elementwise.binary import *  # noqa: F403
     from baracuda.elementwise.cast import *  # noqa: F403
@@ -110,6 +112,7 @@ if TYPE_CHECKING:
     from baracuda.embedding import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
+    from baracuda.l2_norm import *  # noqa: F403
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
     from baracuda.loss.rows import *  # noqa: F403
@@ -124,7 +127,9 @@ __version__ = "0.1.0"
 
 # Each word stands for <word>Args, <word>Descriptor and <word>Plan of the module.
 _OPS = {
+    "add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "attention": "Alibi AlibiBackward",
+    "batch_norm": "BatchNormTraining BatchNormTrainingBackward BatchNormInference",
     "elementwise.affine": "Affine",
     "elementwise.binary": "Binary BinaryBackward BinaryCmp BinaryParam BinaryParamBackward",
     "elementwise.cast": "Cast CastSubByte",
@@ -136,6 +141,7 @@ _OPS = {
     "elementwise.where": "Where WhereBackward",
     "embedding": "EmbeddingBag EmbeddingBagBackward",
     "image": "AffineGrid2d",
+    "l2_norm": "L2Normalize L2NormalizeBackward WeightNorm WeightNormBackward",
     "loss.ctc": "CtcLoss CtcLossBackward",
     "loss.elementwise": (
         "Mse MseBackward L1 L1Backward SmoothL1 SmoothL1Backward Huber HuberBackward Bce BceBackward "
@@ -155,7 +161,10 @@ _OPS = {
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
-    "softmax": ("Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward"),
+    "softmax": (
+        "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward MaskedSoftmax "
+        "MaskedSoftmaxBackward SoftmaxToF32 SoftmaxToF32Backward Entmax15 Entmax15Backward"
+    ),
 }
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}

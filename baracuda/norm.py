@@ -33,6 +33,10 @@ def _eps(name: str, value: object) -> float:
     return eps
 
 
+def eps_field() -> Any:
+    return descriptor.checked(_eps)
+
+
 def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidProblemError(f"{name} is {value!r}, must be True or False")
@@ -49,7 +53,9 @@ def _together(views: dict[str, TensorRef | None], wanted: bool, field: str, *nam
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-class _RowNormDescriptor(Descriptor):
+class RowsDescriptor(Descriptor):
+    """Of ops on rows of the axes whose bits are set in norm_axes_mask."""
+
     input_shape: Any
     norm_axes_mask: Any
 
@@ -81,21 +87,21 @@ class _RowNormDescriptor(Descriptor):
         return tuple([1 if self.norm_axes_mask >> d & 1 else extent for d, extent in enumerate(self.input_shape)])
 
 
-def _mask() -> Any:
+def mask_field() -> Any:
     return descriptor.checked(lambda name, value: as_integer(name, value, 1, 255))
 
 
-def _shape() -> Any:
+def shape_field() -> Any:
     return descriptor.shape(high=INT32_MAX)
 
 
 @dataclasses.dataclass(frozen=True)
-class RMSNormDescriptor(_RowNormDescriptor):
+class RMSNormDescriptor(RowsDescriptor):
     """Bit d of norm_axes_mask is set where axis d is normalized."""
 
-    input_shape: tuple[int, ...] = _shape()
-    norm_axes_mask: int = _mask()
-    eps: float = descriptor.checked(_eps)
+    input_shape: tuple[int, ...] = shape_field()
+    norm_axes_mask: int = mask_field()
+    eps: float = eps_field()
     has_gamma: bool = descriptor.checked(_flag)
 
     @property
@@ -104,9 +110,9 @@ class RMSNormDescriptor(_RowNormDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class RMSNormBackwardDescriptor(_RowNormDescriptor):
-    input_shape: tuple[int, ...] = _shape()
-    norm_axes_mask: int = _mask()
+class RMSNormBackwardDescriptor(RowsDescriptor):
+    input_shape: tuple[int, ...] = shape_field()
+    norm_axes_mask: int = mask_field()
     has_gamma: bool = descriptor.checked(_flag)
 
     @property
@@ -115,20 +121,20 @@ class RMSNormBackwardDescriptor(_RowNormDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class LayerNormDescriptor(_RowNormDescriptor):
+class LayerNormDescriptor(RowsDescriptor):
     """Bit d of norm_axes_mask is set where axis d is normalized."""
 
-    input_shape: tuple[int, ...] = _shape()
-    norm_axes_mask: int = _mask()
-    eps: float = descriptor.checked(_eps)
+    input_shape: tuple[int, ...] = shape_field()
+    norm_axes_mask: int = mask_field()
+    eps: float = eps_field()
     has_gamma: bool = descriptor.checked(_flag)
     has_beta: bool = descriptor.checked(_flag)
 
 
 @dataclasses.dataclass(frozen=True)
-class LayerNormBackwardDescriptor(_RowNormDescriptor):
-    input_shape: tuple[int, ...] = _shape()
-    norm_axes_mask: int = _mask()
+class LayerNormBackwardDescriptor(RowsDescriptor):
+    input_shape: tuple[int, ...] = shape_field()
+    norm_axes_mask: int = mask_field()
     has_gamma: bool = descriptor.checked(_flag)
     has_beta: bool = descriptor.checked(_flag)
 
@@ -297,15 +303,15 @@ class _OneGroupAChannel(_ChannelNormDescriptor):
 class InstanceNormDescriptor(_OneGroupAChannel):
     """channel_axis is 1. gamma and beta are there if has_affine says so."""
 
-    input_shape: tuple[int, ...] = _shape()
+    input_shape: tuple[int, ...] = shape_field()
     channel_axis: int = _axis()
-    eps: float = descriptor.checked(_eps)
+    eps: float = eps_field()
     has_affine: bool = descriptor.checked(_flag)
 
 
 @dataclasses.dataclass(frozen=True)
 class InstanceNormBackwardDescriptor(_OneGroupAChannel):
-    input_shape: tuple[int, ...] = _shape()
+    input_shape: tuple[int, ...] = shape_field()
     channel_axis: int = _axis()
     has_affine: bool = descriptor.checked(_flag)
 
@@ -320,15 +326,15 @@ class _OfBatch(_OneGroupAChannel):
 class BatchNormDescriptor(_OfBatch):
     """channel_axis is 1. gamma and beta are there if has_affine says so."""
 
-    input_shape: tuple[int, ...] = _shape()
+    input_shape: tuple[int, ...] = shape_field()
     channel_axis: int = _axis()
-    eps: float = descriptor.checked(_eps)
+    eps: float = eps_field()
     has_affine: bool = descriptor.checked(_flag)
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchNormBackwardDescriptor(_OfBatch):
-    input_shape: tuple[int, ...] = _shape()
+    input_shape: tuple[int, ...] = shape_field()
     channel_axis: int = _axis()
     has_affine: bool = descriptor.checked(_flag)
 
@@ -337,16 +343,16 @@ class BatchNormBackwardDescriptor(_OfBatch):
 class GroupNormDescriptor(_ChannelNormDescriptor):
     """channel_axis is 1. gamma and beta are there if has_affine says so."""
 
-    input_shape: tuple[int, ...] = _shape()
+    input_shape: tuple[int, ...] = shape_field()
     channel_axis: int = _axis()
     num_groups: int = descriptor.extent()
-    eps: float = descriptor.checked(_eps)
+    eps: float = eps_field()
     has_affine: bool = descriptor.checked(_flag)
 
 
 @dataclasses.dataclass(frozen=True)
 class GroupNormBackwardDescriptor(_ChannelNormDescriptor):
-    input_shape: tuple[int, ...] = _shape()
+    input_shape: tuple[int, ...] = shape_field()
     channel_axis: int = _axis()
     num_groups: int = descriptor.extent()
     has_affine: bool = descriptor.checked(_flag)

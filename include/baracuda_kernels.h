@@ -11456,6 +11456,167 @@ BARACUDA_API size_t baracuda_kernels_repeat_backward_f64_workspace_size(int64_t 
 /* ---- softmax --------------------------------------------------------------------------------------------------- */
 
 /*
+ * entmax15_{T}  (T: f32 f16 bf16 f64)
+ * y = max(0, x / 2 - tau)^2 along softmax_axis, with the tau for which a row sums to 1 (Peters, Niculae and
+ * Martins 2019). NaN, +inf, or nothing but -inf in a row make it NaN. y may be x if stride_y is stride_x.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_entmax15_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_entmax15_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_entmax15_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_entmax15_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+
+/*
+ * entmax15_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = s (dy - (sum s dy) / sum s) with s = sqrt(y) along softmax_axis, y the result of entmax15; 0 where y is 0,
+ * whatever dy is there. dx may be dy or y of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_entmax15_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_entmax15_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_entmax15_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_entmax15_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+
+/*
+ * masked_softmax_{T}  (T: f32 f16 bf16 f64)
+ * y = softmax of scale x + bias along softmax_axis, over the elements that the mask keeps: those whose byte is not
+ * 0 and, with is_causal = 1, whose position k along the last axis, which softmax_axis must be, is at most q +
+ * query_offset, q the position along the axis before. y is 0 where an element is masked, whatever x is there, and
+ * where all of a row are masked or -inf. Bias and mask may be NULL, and are broadcast by strides of 0. NaN or +inf
+ * in what is kept makes a row NaN. y may be x or bias, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_bias: i64 [rank]
+ *   host  stride_mask: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   in    bias: T [shape], may be NULL
+ *   in    mask: u8 [shape], may be NULL
+ *   out   y: T [shape]
+ *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, double scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, double scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, double scale, int32_t is_causal, int64_t query_offset);
+
+/*
+ * masked_log_softmax_{T}  (T: f32 f16 bf16 f64)
+ * The logarithm of masked_softmax, -inf where that is 0 because of the mask.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_bias: i64 [rank]
+ *   host  stride_mask: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   in    bias: T [shape], may be NULL
+ *   in    mask: u8 [shape], may be NULL
+ *   out   y: T [shape]
+ *   workspace as for masked_softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, double scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, double scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, double scale, int32_t is_causal, int64_t query_offset);
+
+/*
+ * masked_softmax_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = scale y (dy - sum y dy) along softmax_axis, y the result of masked_softmax; 0 where y is 0, whatever dy is
+ * there. With scale = 1 it is the gradient of the bias. dx may be dy or y, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for masked_softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, double scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, double scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, double scale);
+
+/*
+ * masked_log_softmax_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = scale (dy - exp(y) sum dy) along softmax_axis, y the result of masked_log_softmax; 0 where y is -inf, whose
+ * dy is left out of the sum. With scale = 1 it is the gradient of the bias. dx may be dy or y, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for masked_softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, double scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, double scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, double scale);
+
+/*
  * softmax_{T}  (T: f32 f16 bf16 f64)
  * y = exp(x - m) / sum exp(x - m) along softmax_axis, m the largest x. softmax_extent, softmax_stride_x and
  * softmax_stride_y repeat shape, stride_x and stride_y at that axis. NaN, +inf, or nothing but -inf in a row make
@@ -11759,6 +11920,82 @@ BARACUDA_API size_t baracuda_kernels_sparsemax_backward_bf16_workspace_size(int6
 BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
 BARACUDA_API size_t baracuda_kernels_sparsemax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+
+/*
+ * softmax_to_f32_{T}  (T: f16 bf16)
+ * softmax of x along softmax_axis, in f32.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: f32 [shape]
+ *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_to_f32_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_to_f32_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis);
+
+/*
+ * log_softmax_to_f32_{T}  (T: f16 bf16)
+ * log_softmax of x along softmax_axis, in f32.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: f32 [shape]
+ *   workspace as for softmax_to_f32
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis);
+
+/*
+ * softmax_to_f32_backward_{T}  (T: f16 bf16)
+ * dx = y (dy - sum y dy) along softmax_axis, y the result of softmax_to_f32.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: f32 [shape]
+ *   in    y: f32 [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax_to_f32
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_to_f32_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_to_f32_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+
+/*
+ * log_softmax_to_f32_backward_{T}  (T: f16 bf16)
+ * dx = dy - exp(y) sum dy along softmax_axis, y the result of log_softmax_to_f32.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: f32 [shape]
+ *   in    y: f32 [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax_to_f32
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
 
 #ifdef __cplusplus
 }
