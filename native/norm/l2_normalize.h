@@ -15,11 +15,11 @@ struct SquareSums {
     using C = compute_t<T>;
     using Norm = Norm2Reducer<T>;
 
-    C sum = 0, large = 0, small = 0;
+    C sum, large, small;
 
     template <int N>
     static BK_HD SquareSums of(const C (&x)[N]) {
-        SquareSums sums;
+        SquareSums sums{0, 0, 0};
         C term[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) term[i] = x[i] * x[i];
@@ -38,11 +38,7 @@ struct SquareSums {
         return sums;
     }
     BK_HD SquareSums operator+(const SquareSums& other) const {
-        SquareSums sums;
-        sums.sum = sum + other.sum;
-        sums.large = large + other.large;
-        sums.small = small + other.small;
-        return sums;
+        return {sum + other.sum, large + other.large, small + other.small};
     }
     BK_HD C norm(int64_t n) const { return Norm{}.finish({sum, 0, large, small}, n); }
 };
@@ -63,7 +59,7 @@ struct L2Rows : RowDefaults {
     BK_HD Row start(C gain) const { return {has_gain ? gain : C(1), 0, 0}; }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return 0; }
-    BK_HD Acc identity() const { return {}; }
+    BK_HD Acc identity() const { return {0, 0, 0}; }
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&x)[N], const W&) const {
         return Acc::of(x);
@@ -85,7 +81,7 @@ struct L2BackwardRows : RowDefaults {
     using C = compute_t<T>;
     struct Acc {
         SquareSums<T> squares;
-        C product = 0;
+        C product;
     };
     struct Row {
         C gain, scale, inverse;  // gain / |x|, and 1 / |x|
@@ -101,7 +97,7 @@ struct L2BackwardRows : RowDefaults {
     BK_HD Row start(C gain) const { return {has_gain ? gain : C(1), 0, 0, 0}; }
     BK_HD Held hold(const Row&, int64_t, C dy, C x) const { return {dy, x}; }
     BK_HD Held pad() const { return {0, 0}; }
-    BK_HD Acc identity() const { return {}; }
+    BK_HD Acc identity() const { return {{0, 0, 0}, 0}; }
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C x[N], product[N];
