@@ -97,9 +97,7 @@ if TYPE_CHECKING:
     from baracuda._functions.arrays import set_allocator as set_allocator
     from baracuda._graphs import Graph as Graph
     from baracuda._graphs import graph as graph
-    from baracuda.add_norm import *  # noqa: F403
     from baracuda.attention import *  # noqa: F403
-    from baracuda.batch_norm import *  # noqa: F403
     from baracuda.elementwise.affine import *  # noqa: F403
     from baracuda.elementwise.binary import *  # noqa: F403
     from baracuda.elementwise.cast import *  # noqa: F403
@@ -112,11 +110,14 @@ if TYPE_CHECKING:
     from baracuda.embedding import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
-    from baracuda.l2_norm import *  # noqa: F403
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
     from baracuda.loss.rows import *  # noqa: F403
-    from baracuda.norm import *  # noqa: F403
+    from baracuda.norm.batch import *  # noqa: F403
+    from baracuda.norm.channels import *  # noqa: F403
+    from baracuda.norm.lengths import *  # noqa: F403
+    from baracuda.norm.rows import *  # noqa: F403
+    from baracuda.norm.sums import *  # noqa: F403
     from baracuda.reduce import *  # noqa: F403
     from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
@@ -127,9 +128,7 @@ __version__ = "0.1.0"
 
 # Each word stands for <word>Args, <word>Descriptor and <word>Plan of the module.
 _OPS = {
-    "add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "attention": "Alibi AlibiBackward",
-    "batch_norm": "BatchNormTraining BatchNormTrainingBackward BatchNormInference",
     "elementwise.affine": "Affine",
     "elementwise.binary": "Binary BinaryBackward BinaryCmp BinaryParam BinaryParamBackward",
     "elementwise.cast": "Cast CastSubByte",
@@ -141,7 +140,6 @@ _OPS = {
     "elementwise.where": "Where WhereBackward",
     "embedding": "EmbeddingBag EmbeddingBagBackward",
     "image": "AffineGrid2d",
-    "l2_norm": "L2Normalize L2NormalizeBackward WeightNorm WeightNormBackward",
     "loss.ctc": "CtcLoss CtcLossBackward",
     "loss.elementwise": (
         "Mse MseBackward L1 L1Backward SmoothL1 SmoothL1Backward Huber HuberBackward Bce BceBackward "
@@ -153,10 +151,11 @@ _OPS = {
         "TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin "
         "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace"
     ),
-    "norm": (
-        "RMSNorm RMSNormBackward LayerNorm LayerNormBackward BatchNorm BatchNormBackward GroupNorm GroupNormBackward "
-        "InstanceNorm InstanceNormBackward"
-    ),
+    "norm.batch": "BatchNormTraining BatchNormTrainingBackward BatchNormInference",
+    "norm.channels": ("BatchNorm BatchNormBackward GroupNorm GroupNormBackward InstanceNorm InstanceNormBackward"),
+    "norm.lengths": "L2Normalize L2NormalizeBackward WeightNorm WeightNormBackward",
+    "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
+    "norm.sums": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "reduce": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace",
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",

@@ -131,9 +131,12 @@ EXAMPLES = {
 PLANS = sorted(name.removesuffix("Plan") for name in bk._LAZY if name.endswith("Plan"))
 
 
+HALVES_ALONE = ("SoftmaxToF32", "SoftmaxToF32Backward")  # plans that have no f32
+
+
 def example_descriptor(name):
     fields = EXAMPLES.get(name) or EXAMPLES[name.removesuffix("Backward")]
-    return getattr(bk, f"{name}Descriptor")(*fields, element=bk.f32)
+    return getattr(bk, f"{name}Descriptor")(*fields, element=bk.bf16 if name in HALVES_ALONE else bk.f32)
 
 
 def example_args(name, **changes):

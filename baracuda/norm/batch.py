@@ -12,11 +12,11 @@ import math
 from typing import Any, ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX, as_integer
+from baracuda._scalars import INT32_MAX
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm import eps_field, shape_field
+from baracuda.norm.fields import axis_field, eps_field, shape_field
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
@@ -60,16 +60,12 @@ class _BatchDescriptor(Descriptor):
         return 0 if 0 in self.input_shape else self.num_channels
 
 
-def _axis() -> Any:
-    return descriptor.checked(lambda name, value: as_integer(name, value, 0, 255))
-
-
 @dataclasses.dataclass(frozen=True)
 class BatchNormTrainingDescriptor(_BatchDescriptor):
     """channel_axis is 1, or the last. momentum is the weight of the batch in the new running statistics."""
 
     input_shape: tuple[int, ...] = shape_field()
-    channel_axis: int = _axis()
+    channel_axis: int = axis_field()
     eps: float = eps_field()
     momentum: float = descriptor.real(default=0.1)
 
@@ -79,7 +75,7 @@ class BatchNormInferenceDescriptor(_BatchDescriptor):
     """channel_axis is 1, or the last."""
 
     input_shape: tuple[int, ...] = shape_field()
-    channel_axis: int = _axis()
+    channel_axis: int = axis_field()
     eps: float = eps_field()
 
 
@@ -88,7 +84,7 @@ class BatchNormTrainingBackwardDescriptor(_BatchDescriptor):
     """channel_axis is 1, or the last."""
 
     input_shape: tuple[int, ...] = shape_field()
-    channel_axis: int = _axis()
+    channel_axis: int = axis_field()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from baracuda import descriptor
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm import RowsDescriptor, eps_field, mask_field, shape_field
+from baracuda.norm.fields import RowsDescriptor, eps_field, mask_field, shape_field
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 from baracuda.tensor import TensorRef

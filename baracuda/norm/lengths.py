@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from baracuda.descriptor import Descriptor
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm import RowsDescriptor, eps_field, mask_field, shape_field
+from baracuda.norm.fields import RowsDescriptor, eps_field, mask_field, shape_field
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
