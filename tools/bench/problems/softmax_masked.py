@@ -84,15 +84,13 @@ def check(name):
             spread = np.nanmax(tau, 1) - np.nanmin(tau, 1)
             # Results are squares: what one of them lost of tau is seen in all others.
             return compare(problem, y.sum(1), np.ones(len(y)), 64 * (1 + spread), problem.dtype)
-        if "mask" in problem.buffers:
-            x = np.where(
-                rows(problem, "mask", chosen) != 0, x * scalars["scale"] + rows(problem, "bias", chosen), -np.inf
-            )
+        queries = chosen % shape(problem, "x")[-2]
+        if "mask" in problem.buffers:  # and the bias, one for all heads
+            keeps = rows(problem, "mask", queries) != 0
+            x = np.where(keeps, x * scalars["scale"] + rows(problem, "bias", queries), -np.inf)
         elif "is_causal" in scalars:
-            queries = chosen % shape(problem, "x")[-2]
-            x = np.where(
-                np.arange(x.shape[1]) <= queries[:, None] + scalars["query_offset"], x * scalars["scale"], -np.inf
-            )
+            keeps = np.arange(x.shape[1]) <= queries[:, None] + scalars["query_offset"]
+            x = np.where(keeps, x * scalars["scale"], -np.inf)
         want = softmax(x)
         if log:
             with np.errstate(divide="ignore"):
