@@ -113,7 +113,11 @@ if TYPE_CHECKING:
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
     from baracuda.loss.rows import *  # noqa: F403
-    from baracuda.norm import *  # noqa: F403
+    from baracuda.norm.batch import *  # noqa: F403
+    from baracuda.norm.channels import *  # noqa: F403
+    from baracuda.norm.lengths import *  # noqa: F403
+    from baracuda.norm.rows import *  # noqa: F403
+    from baracuda.norm.sums import *  # noqa: F403
     from baracuda.reduce import *  # noqa: F403
     from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
@@ -147,15 +151,19 @@ _OPS = {
         "TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin "
         "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace"
     ),
-    "norm": (
-        "RMSNorm RMSNormBackward LayerNorm LayerNormBackward BatchNorm BatchNormBackward GroupNorm GroupNormBackward "
-        "InstanceNorm InstanceNormBackward"
-    ),
+    "norm.batch": "BatchNormTraining BatchNormTrainingBackward BatchNormInference",
+    "norm.channels": ("BatchNorm BatchNormBackward GroupNorm GroupNormBackward InstanceNorm InstanceNormBackward"),
+    "norm.lengths": "L2Normalize L2NormalizeBackward WeightNorm WeightNormBackward",
+    "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
+    "norm.sums": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "reduce": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace",
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
-    "softmax": ("Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward"),
+    "softmax": (
+        "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward MaskedSoftmax "
+        "MaskedSoftmaxBackward SoftmaxToF32 SoftmaxToF32Backward Entmax15 Entmax15Backward"
+    ),
 }
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}

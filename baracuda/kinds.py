@@ -177,6 +177,7 @@ class SoftmaxKind(IntEnum):
     LOG_SOFTMAX = 1
     GUMBEL_SOFTMAX = 2
     SPARSEMAX = 3
+    ENTMAX15 = 200  # ours
 
 
 class ReduceKind(IntEnum):
@@ -240,6 +241,8 @@ class NormalizationKind(IntEnum):
     GROUP_NORM = 2
     BATCH_NORM = 3
     INSTANCE_NORM = 4
+    L2_NORMALIZE = 200  # from here on ours
+    WEIGHT_NORM = 201
 
 
 class AttentionKind(IntEnum):

@@ -2,8 +2,10 @@
 
 SOFTMAX: exp(x - m) / sum exp(x - m), m the largest of a row; LOG_SOFTMAX: its logarithm. Gumbel softmax: softmax of
 the logits with Gumbel noise over a temperature, or with `hard` a 1 at the largest of them; its gradient reads the soft
-result of the same noise. Sparsemax: the point of the probability simplex nearest to the logits. NaN and +inf make a row
-NaN. Operands have any strides; results may overwrite their input.
+result of the same noise. Sparsemax: the point of the probability simplex nearest to the logits; entmax15 is between
+that and softmax. Masked softmax: of logits that are scaled, with a bias, over what a mask keeps and, if causal, what is
+not in the future. Softmax to f32: of 16-bit logits, with results that are not rounded to 16 bits. NaN and +inf make a
+row NaN. Operands have any strides; results may overwrite their input.
 """
 
 from __future__ import annotations
@@ -108,6 +110,46 @@ class SparsemaxBackwardDescriptor(SparsemaxDescriptor):
     pass
 
 
+@dataclasses.dataclass(frozen=True)
+class MaskedSoftmaxDescriptor(_AlongAxis):
+    """A softmax, or its logarithm, of scale * x + bias. is_causal: softmax_axis is the last, that of keys, and the one
+    before it that of queries, of which the first is at the position query_offset of the keys.
+    """
+
+    kind: SoftmaxKind = descriptor.choice(SoftmaxKind)
+    input_shape: tuple[int, ...] = _shape()
+    softmax_axis: int = _axis()
+    scale: float = descriptor.real(default=1.0)
+    is_causal: bool = descriptor.flag()
+    query_offset: int = descriptor.checked(as_integer, default=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedSoftmaxBackwardDescriptor(_AlongAxis):
+    """scale is that of the forward op, or 1 for the gradient of the bias."""
+
+    kind: SoftmaxKind = descriptor.choice(SoftmaxKind)
+    input_shape: tuple[int, ...] = _shape()
+    softmax_axis: int = _axis()
+    scale: float = descriptor.real(default=1.0)
+
+
+class SoftmaxToF32Descriptor(SoftmaxDescriptor):
+    pass
+
+
+class SoftmaxToF32BackwardDescriptor(SoftmaxDescriptor):
+    pass
+
+
+class Entmax15Descriptor(SparsemaxDescriptor):
+    pass
+
+
+class Entmax15BackwardDescriptor(SparsemaxDescriptor):
+    pass
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class SoftmaxArgs(Args):
     x: Viewable
@@ -147,6 +189,41 @@ class SparsemaxBackwardArgs(SoftmaxBackwardArgs):
     pass
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MaskedSoftmaxArgs(Args):
+    """mask is bool or u8, of what is kept. bias and mask broadcast."""
+
+    x: Viewable
+    bias: Viewable
+    mask: Viewable
+    y: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MaskedSoftmaxBackwardArgs(SoftmaxBackwardArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SoftmaxToF32Args(SoftmaxArgs):
+    """y is f32."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SoftmaxToF32BackwardArgs(SoftmaxBackwardArgs):
+    """dy and y are f32."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Entmax15Args(SoftmaxArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Entmax15BackwardArgs(SoftmaxBackwardArgs):
+    pass
+
+
 class _AlongAxisPlan(Plan):
     __slots__ = ()
     category = OpCategory.SOFTMAX
@@ -161,7 +238,10 @@ class SoftmaxPlan(_AlongAxisPlan):
     op = "{kind}_{T}"
     descriptor_type: ClassVar[type[Descriptor]] = SoftmaxDescriptor
     args_type: ClassVar[type[Args]] = SoftmaxArgs
-    elsewhere: ClassVar = {SoftmaxKind.GUMBEL_SOFTMAX: "GumbelSoftmaxPlan", SoftmaxKind.SPARSEMAX: "SparsemaxPlan"}
+    elsewhere: ClassVar = {
+        SoftmaxKind.GUMBEL_SOFTMAX: "GumbelSoftmaxPlan", SoftmaxKind.SPARSEMAX: "SparsemaxPlan",
+        SoftmaxKind.ENTMAX15: "Entmax15Plan",
+    }  # fmt: skip
 
 
 class SoftmaxBackwardPlan(_AlongAxisPlan):
@@ -171,6 +251,7 @@ class SoftmaxBackwardPlan(_AlongAxisPlan):
     args_type = SoftmaxBackwardArgs
     elsewhere: ClassVar = {
         SoftmaxKind.GUMBEL_SOFTMAX: "GumbelSoftmaxBackwardPlan", SoftmaxKind.SPARSEMAX: "SparsemaxBackwardPlan",
+        SoftmaxKind.ENTMAX15: "Entmax15BackwardPlan",
     }  # fmt: skip
 
 
@@ -206,3 +287,47 @@ class SparsemaxBackwardPlan(_AlongAxisPlan):
     kind = SoftmaxKind.SPARSEMAX
     descriptor_type = SparsemaxBackwardDescriptor
     args_type = SparsemaxBackwardArgs
+
+
+class MaskedSoftmaxPlan(_AlongAxisPlan):
+    __slots__ = ()
+    op = "masked_{kind}_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = MaskedSoftmaxDescriptor
+    args_type: ClassVar[type[Args]] = MaskedSoftmaxArgs
+
+
+class MaskedSoftmaxBackwardPlan(_AlongAxisPlan):
+    __slots__ = ()
+    op = "masked_{kind}_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = MaskedSoftmaxBackwardDescriptor
+    args_type: ClassVar[type[Args]] = MaskedSoftmaxBackwardArgs
+
+
+class SoftmaxToF32Plan(_AlongAxisPlan):
+    __slots__ = ()
+    op = "{kind}_to_f32_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = SoftmaxToF32Descriptor
+    args_type: ClassVar[type[Args]] = SoftmaxToF32Args
+
+
+class SoftmaxToF32BackwardPlan(_AlongAxisPlan):
+    __slots__ = ()
+    op = "{kind}_to_f32_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = SoftmaxToF32BackwardDescriptor
+    args_type: ClassVar[type[Args]] = SoftmaxToF32BackwardArgs
+
+
+class Entmax15Plan(_AlongAxisPlan):
+    __slots__ = ()
+    op = "entmax15_{T}"
+    kind = SoftmaxKind.ENTMAX15
+    descriptor_type: ClassVar[type[Descriptor]] = Entmax15Descriptor
+    args_type: ClassVar[type[Args]] = Entmax15Args
+
+
+class Entmax15BackwardPlan(_AlongAxisPlan):
+    __slots__ = ()
+    op = "entmax15_backward_{T}"
+    kind = SoftmaxKind.ENTMAX15
+    descriptor_type: ClassVar[type[Descriptor]] = Entmax15BackwardDescriptor
+    args_type: ClassVar[type[Args]] = Entmax15BackwardArgs

@@ -9402,6 +9402,337 @@ BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f64_can_imple
 /* ---- norm ------------------------------------------------------------------------------------------------------ */
 
 /*
+ * add_rms_norm_{T}  (T: f32 f16 bf16 f64)
+ * sum = x + residual, rounded to T; y = sum / r * (gamma + gamma_offset), r = sqrt(mean of sum^2 over the axes in
+ * norm_axes_mask + eps); rms_out is r of each row, row-major, f32 for 16-bit T. norm_total_extent is the number of
+ * elements of a row, gamma has one for each in row-major order. NULL stands for a residual of 0, and for gamma +
+ * gamma_offset of 1. A gamma_offset of 1 is for gammas that are stored as differences from 1. y and sum may be x
+ * or residual, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_residual: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_sum: i64 [rank]
+ *   in    x: T [shape]
+ *   in    residual: T [shape], may be NULL
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   sum: T [shape], may be NULL
+ *   out   rms_out: T.compute [row_count], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_f32_run(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, void* y, void* sum, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_f32_can_implement(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* y, const void* sum, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_add_rms_norm_f32_workspace_size(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_f16_run(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, void* y, void* sum, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_f16_can_implement(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* y, const void* sum, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_add_rms_norm_f16_workspace_size(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_bf16_run(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, void* y, void* sum, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_bf16_can_implement(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* y, const void* sum, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_add_rms_norm_bf16_workspace_size(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_f64_run(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, void* y, void* sum, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_f64_can_implement(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* y, const void* sum, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_add_rms_norm_f64_workspace_size(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * add_rms_norm_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h = dy * (gamma + gamma_offset) and xh = sum / rms: dx = dsum + (h - xh * mean of h * xh) / rms, the
+ * gradient of x and of the residual alike, and dgamma = sum over the rows of dy * xh. dsum is the gradient that
+ * arrives at sum, NULL stands for 0. Without rows dgamma is 0. dx may be dy, dsum or sum, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dsum: i64 [rank]
+ *   host  stride_sum: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    dsum: T [shape], may be NULL
+ *   in    sum: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    rms: T.compute [row_count]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   workspace optional: sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_backward_f32_run(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_backward_f32_can_implement(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_add_rms_norm_backward_f32_workspace_size(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_backward_f16_run(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_backward_f16_can_implement(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_add_rms_norm_backward_f16_workspace_size(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_backward_bf16_run(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_backward_bf16_can_implement(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_add_rms_norm_backward_bf16_workspace_size(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_backward_f64_run(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_backward_f64_can_implement(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_add_rms_norm_backward_f64_workspace_size(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * add_layer_norm_{T}  (T: f32 f16 bf16 f64)
+ * sum = x + residual, rounded to T; y = (sum - mean) * inv_std * (gamma + gamma_offset) + beta, mean and inv_std =
+ * 1 / sqrt(variance + eps) of sum over the axes in norm_axes_mask, the variance that of the whole row, in a pass
+ * of its own. The saved statistics are of each row, row-major, f32 for 16-bit T. NULL stands for a residual and a
+ * beta of 0, and for gamma + gamma_offset of 1. Otherwise as add_rms_norm.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_residual: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_sum: i64 [rank]
+ *   in    x: T [shape]
+ *   in    residual: T [shape], may be NULL
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    beta: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   sum: T [shape], may be NULL
+ *   out   mean_out: T.compute [row_count], may be NULL
+ *   out   inv_std_out: T.compute [row_count], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_f32_run(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, void* y, void* sum, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_f32_can_implement(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, const void* y, const void* sum, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_add_layer_norm_f32_workspace_size(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_f16_run(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, void* y, void* sum, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_f16_can_implement(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, const void* y, const void* sum, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_add_layer_norm_f16_workspace_size(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_bf16_run(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, void* y, void* sum, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_bf16_can_implement(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, const void* y, const void* sum, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_add_layer_norm_bf16_workspace_size(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_f64_run(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, void* y, void* sum, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_f64_can_implement(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, const void* y, const void* sum, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_add_layer_norm_f64_workspace_size(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * add_layer_norm_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h = dy * (gamma + gamma_offset) and xh = (sum - mean) * inv_std: dx = dsum + inv_std * (h - mean of h - xh
+ * * mean of h * xh), the gradient of x and of the residual alike, dgamma = sum over the rows of dy * xh, dbeta =
+ * sum over the rows of dy. dsum is the gradient that arrives at sum, NULL stands for 0. Without rows dgamma and
+ * dbeta are 0. dx may be dy, dsum or sum, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dsum: i64 [rank]
+ *   host  stride_sum: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    dsum: T [shape], may be NULL
+ *   in    sum: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    mean_in: T.compute [row_count]
+ *   in    inv_std_in: T.compute [row_count]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   out   dbeta: T [norm_total_extent], may be NULL
+ *   workspace optional: sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_backward_f32_run(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_backward_f32_can_implement(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_add_layer_norm_backward_f32_workspace_size(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_backward_f16_run(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_backward_f16_can_implement(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_add_layer_norm_backward_f16_workspace_size(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_backward_bf16_run(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_backward_bf16_can_implement(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_add_layer_norm_backward_bf16_workspace_size(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_backward_f64_run(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_backward_f64_can_implement(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_add_layer_norm_backward_f64_workspace_size(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * batch_norm_training_{T}  (T: f32 f16 bf16 f64)
+ * y = (x - mean) * rstd * gamma + beta, mean and rstd = 1 / sqrt(variance + eps) of a channel of the whole batch.
+ * channels_last 0: x is [n, c, spatial], 1: [n, spatial, c]. new_running_mean = (1 - momentum) * running_mean +
+ * momentum * mean, new_running_var likewise of variance * m / (m - 1), m = n_extent * spatial_extent, which is NaN
+ * for m = 1; they may be running_mean and running_var, and those of NULL are 0 and 1. A gamma of NULL is 1, a beta
+ * 0. Without elements nothing is written. y may be x.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    beta: T.compute [c_extent], may be NULL
+ *   in    running_mean: T.compute [statistic_count], may be NULL
+ *   in    running_var: T.compute [statistic_count], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T.compute [statistic_count]
+ *   out   saved_rstd: T.compute [statistic_count]
+ *   out   new_running_mean: T.compute [statistic_count], may be NULL
+ *   out   new_running_var: T.compute [statistic_count], may be NULL
+ *   workspace optional: spreads the sums over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* saved_mean, void* saved_rstd, void* new_running_mean, void* new_running_var, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y, const void* saved_mean, const void* saved_rstd, const void* new_running_mean, const void* new_running_var);
+BARACUDA_API size_t baracuda_kernels_batch_norm_training_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* saved_mean, void* saved_rstd, void* new_running_mean, void* new_running_var, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y, const void* saved_mean, const void* saved_rstd, const void* new_running_mean, const void* new_running_var);
+BARACUDA_API size_t baracuda_kernels_batch_norm_training_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* saved_mean, void* saved_rstd, void* new_running_mean, void* new_running_var, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y, const void* saved_mean, const void* saved_rstd, const void* new_running_mean, const void* new_running_var);
+BARACUDA_API size_t baracuda_kernels_batch_norm_training_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* saved_mean, void* saved_rstd, void* new_running_mean, void* new_running_var, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y, const void* saved_mean, const void* saved_rstd, const void* new_running_mean, const void* new_running_var);
+BARACUDA_API size_t baracuda_kernels_batch_norm_training_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum);
+
+/*
+ * batch_norm_inference_{T}  (T: f32 f16 bf16 f64)
+ * y = (x - running_mean) / sqrt(running_var + eps) * gamma + beta of each channel. channels_last 0: x is [n, c,
+ * spatial], 1: [n, spatial, c]. A gamma of NULL is 1, a beta 0. y may be x.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    beta: T.compute [c_extent], may be NULL
+ *   in    running_mean: T.compute [c_extent]
+ *   in    running_var: T.compute [c_extent]
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y);
+
+/*
+ * batch_norm_training_backward_{T}  (T: f32 f16 bf16 f64)
+ * With xh = (x - mean) * rstd: dgamma = sum over a channel of dy * xh, dbeta = sum over a channel of dy, and dx =
+ * gamma * rstd * (dy - dbeta / m - xh * dgamma / m), m = n_extent * spatial_extent. Layouts as in
+ * batch_norm_training. Without elements dgamma and dbeta are 0. dx may be dy or x.
+ *   in    dy: T [n_extent, c_extent, spatial_extent]
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    saved_mean: T.compute [statistic_count]
+ *   in    saved_rstd: T.compute [statistic_count]
+ *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dgamma: T.compute [c_extent]
+ *   out   dbeta: T.compute [c_extent]
+ *   workspace optional: spreads the sums over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_backward_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_backward_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_batch_norm_training_backward_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_backward_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_backward_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_batch_norm_training_backward_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_backward_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_backward_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_batch_norm_training_backward_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_batch_norm_training_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last);
+
+/*
+ * l2_normalize_{T}  (T: f32 f16 bf16 f64)
+ * y = x / max(|x|, eps), |x| the Euclidean norm over the axes in norm_axes_mask, which neither overflows nor
+ * vanishes before it must; norm_out is |x| of each row, row-major, f32 for 16-bit T. norm_total_extent is the
+ * number of elements of a row. y may be x, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   out   norm_out: T.compute [row_count], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_f32_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, void* y, void* norm_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_f32_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* y, const void* norm_out);
+BARACUDA_API size_t baracuda_kernels_l2_normalize_f32_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_f16_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, void* y, void* norm_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_f16_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* y, const void* norm_out);
+BARACUDA_API size_t baracuda_kernels_l2_normalize_f16_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_bf16_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, void* y, void* norm_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_bf16_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* y, const void* norm_out);
+BARACUDA_API size_t baracuda_kernels_l2_normalize_bf16_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_f64_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, void* y, void* norm_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_f64_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* y, const void* norm_out);
+BARACUDA_API size_t baracuda_kernels_l2_normalize_f64_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * l2_normalize_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = (dy - u * sum of u * dy) / |x| with u = x / |x| over the axes in norm_axes_mask, and dy / eps where |x| <
+ * eps. dx may be dy or x, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   out   dx: T [shape]
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_backward_f32_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_backward_f32_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_l2_normalize_backward_f32_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_backward_f16_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_backward_f16_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_l2_normalize_backward_f16_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_backward_bf16_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_backward_bf16_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_l2_normalize_backward_bf16_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_backward_f64_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_backward_f64_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_l2_normalize_backward_f64_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * weight_norm_{T}  (T: f32 f16 bf16 f64)
+ * w = g * v / |v|, |v| the Euclidean norm over the axes in norm_axes_mask, and g an element a row, row-major
+ * (Salimans and Kingma 2016). A row of zeros becomes NaN. Otherwise as l2_normalize. w may be v, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_v: i64 [rank]
+ *   host  stride_w: i64 [rank]
+ *   in    v: T [shape]
+ *   in    g: T [row_count]
+ *   out   w: T [shape]
+ *   out   norm_out: T.compute [row_count], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_weight_norm_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_v, const int64_t* stride_w, int32_t norm_axes_mask, int32_t norm_total_extent, const void* v, const void* g, void* w, void* norm_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_v, const int64_t* stride_w, int32_t norm_axes_mask, int32_t norm_total_extent, const void* v, const void* g, const void* w, const void* norm_out);
+BARACUDA_API size_t baracuda_kernels_weight_norm_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_v, const int64_t* stride_w, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_v, const int64_t* stride_w, int32_t norm_axes_mask, int32_t norm_total_extent, const void* v, const void* g, void* w, void* norm_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_v, const int64_t* stride_w, int32_t norm_axes_mask, int32_t norm_total_extent, const void* v, const void* g, const void* w, const void* norm_out);
+BARACUDA_API size_t baracuda_kernels_weight_norm_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_v, const int64_t* stride_w, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_v, const int64_t* stride_w, int32_t norm_axes_mask, int32_t norm_total_extent, const void* v, const void* g, void* w, void* norm_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_v, const int64_t* stride_w, int32_t norm_axes_mask, int32_t norm_total_extent, const void* v, const void* g, const void* w, const void* norm_out);
+BARACUDA_API size_t baracuda_kernels_weight_norm_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_v, const int64_t* stride_w, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_v, const int64_t* stride_w, int32_t norm_axes_mask, int32_t norm_total_extent, const void* v, const void* g, void* w, void* norm_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_v, const int64_t* stride_w, int32_t norm_axes_mask, int32_t norm_total_extent, const void* v, const void* g, const void* w, const void* norm_out);
+BARACUDA_API size_t baracuda_kernels_weight_norm_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_v, const int64_t* stride_w, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * weight_norm_backward_{T}  (T: f32 f16 bf16 f64)
+ * With u = v / |v|: dg = sum of u * dw over a row, dv = g / |v| * (dw - u * dg). dv may be dw or v, of equal
+ * strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dw: i64 [rank]
+ *   host  stride_v: i64 [rank]
+ *   host  stride_dv: i64 [rank]
+ *   in    dw: T [shape]
+ *   in    v: T [shape]
+ *   in    g: T [row_count]
+ *   out   dv: T [shape]
+ *   out   dg: T [row_count], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_weight_norm_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dw, const int64_t* stride_v, const int64_t* stride_dv, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dw, const void* v, const void* g, void* dv, void* dg, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dw, const int64_t* stride_v, const int64_t* stride_dv, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dw, const void* v, const void* g, const void* dv, const void* dg);
+BARACUDA_API size_t baracuda_kernels_weight_norm_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dw, const int64_t* stride_v, const int64_t* stride_dv, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dw, const int64_t* stride_v, const int64_t* stride_dv, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dw, const void* v, const void* g, void* dv, void* dg, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dw, const int64_t* stride_v, const int64_t* stride_dv, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dw, const void* v, const void* g, const void* dv, const void* dg);
+BARACUDA_API size_t baracuda_kernels_weight_norm_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dw, const int64_t* stride_v, const int64_t* stride_dv, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dw, const int64_t* stride_v, const int64_t* stride_dv, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dw, const void* v, const void* g, void* dv, void* dg, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dw, const int64_t* stride_v, const int64_t* stride_dv, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dw, const void* v, const void* g, const void* dv, const void* dg);
+BARACUDA_API size_t baracuda_kernels_weight_norm_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dw, const int64_t* stride_v, const int64_t* stride_dv, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dw, const int64_t* stride_v, const int64_t* stride_dv, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dw, const void* v, const void* g, void* dv, void* dg, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_weight_norm_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dw, const int64_t* stride_v, const int64_t* stride_dv, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dw, const void* v, const void* g, const void* dv, const void* dg);
+BARACUDA_API size_t baracuda_kernels_weight_norm_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dw, const int64_t* stride_v, const int64_t* stride_dv, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
  * rms_norm_{T}  (T: f32 f16 bf16 f64)
  * y = x / r * gamma, r = sqrt(mean of x^2 over the axes in norm_axes_mask + eps); rms_out is r. norm_total_extent
  * is the number of elements of a row, gamma has one for each in row-major order; NULL stands for 1. stride_rms of
@@ -11125,6 +11456,167 @@ BARACUDA_API size_t baracuda_kernels_repeat_backward_f64_workspace_size(int64_t 
 /* ---- softmax --------------------------------------------------------------------------------------------------- */
 
 /*
+ * entmax15_{T}  (T: f32 f16 bf16 f64)
+ * y = max(0, x / 2 - tau)^2 along softmax_axis, with the tau for which a row sums to 1 (Peters, Niculae and
+ * Martins 2019). NaN, +inf, or nothing but -inf in a row make it NaN. y may be x if stride_y is stride_x.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_entmax15_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_entmax15_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_entmax15_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_entmax15_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+
+/*
+ * entmax15_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = s (dy - (sum s dy) / sum s) with s = sqrt(y) along softmax_axis, y the result of entmax15; 0 where y is 0,
+ * whatever dy is there. dx may be dy or y of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_entmax15_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_entmax15_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_entmax15_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_entmax15_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+
+/*
+ * masked_softmax_{T}  (T: f32 f16 bf16 f64)
+ * y = softmax of scale x + bias along softmax_axis, over the elements that the mask keeps: those whose byte is not
+ * 0 and, with is_causal = 1, whose position k along the last axis, which softmax_axis must be, is at most q +
+ * query_offset, q the position along the axis before. y is 0 where an element is masked, whatever x is there, and
+ * where all of a row are masked or -inf. Bias and mask may be NULL, and are broadcast by strides of 0. NaN or +inf
+ * in what is kept makes a row NaN. y may be x or bias, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_bias: i64 [rank]
+ *   host  stride_mask: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   in    bias: T [shape], may be NULL
+ *   in    mask: u8 [shape], may be NULL
+ *   out   y: T [shape]
+ *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, double scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, double scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, double scale, int32_t is_causal, int64_t query_offset);
+
+/*
+ * masked_log_softmax_{T}  (T: f32 f16 bf16 f64)
+ * The logarithm of masked_softmax, -inf where that is 0 because of the mask.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_bias: i64 [rank]
+ *   host  stride_mask: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   in    bias: T [shape], may be NULL
+ *   in    mask: u8 [shape], may be NULL
+ *   out   y: T [shape]
+ *   workspace as for masked_softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, double scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, double scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, const void* y);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, double scale, int32_t is_causal, int64_t query_offset);
+
+/*
+ * masked_softmax_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = scale y (dy - sum y dy) along softmax_axis, y the result of masked_softmax; 0 where y is 0, whatever dy is
+ * there. With scale = 1 it is the gradient of the bias. dx may be dy or y, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for masked_softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, double scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_softmax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, double scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_softmax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, double scale);
+
+/*
+ * masked_log_softmax_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = scale (dy - exp(y) sum dy) along softmax_axis, y the result of masked_log_softmax; 0 where y is -inf, whose
+ * dy is left out of the sum. With scale = 1 it is the gradient of the bias. dx may be dy or y, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for masked_softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, float scale);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, double scale, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_log_softmax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, double scale, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_masked_log_softmax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, double scale);
+
+/*
  * softmax_{T}  (T: f32 f16 bf16 f64)
  * y = exp(x - m) / sum exp(x - m) along softmax_axis, m the largest x. softmax_extent, softmax_stride_x and
  * softmax_stride_y repeat shape, stride_x and stride_y at that axis. NaN, +inf, or nothing but -inf in a row make
@@ -11428,6 +11920,82 @@ BARACUDA_API size_t baracuda_kernels_sparsemax_backward_bf16_workspace_size(int6
 BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_sparsemax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, const void* dx);
 BARACUDA_API size_t baracuda_kernels_sparsemax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y);
+
+/*
+ * softmax_to_f32_{T}  (T: f16 bf16)
+ * softmax of x along softmax_axis, in f32.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: f32 [shape]
+ *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_to_f32_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_softmax_to_f32_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis);
+
+/*
+ * log_softmax_to_f32_{T}  (T: f16 bf16)
+ * log_softmax of x along softmax_axis, in f32.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: f32 [shape]
+ *   workspace as for softmax_to_f32
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis);
+
+/*
+ * softmax_to_f32_backward_{T}  (T: f16 bf16)
+ * dx = y (dy - sum y dy) along softmax_axis, y the result of softmax_to_f32.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: f32 [shape]
+ *   in    y: f32 [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax_to_f32
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_to_f32_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_softmax_to_f32_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+
+/*
+ * log_softmax_to_f32_backward_{T}  (T: f16 bf16)
+ * dx = dy - exp(y) sum dy along softmax_axis, y the result of log_softmax_to_f32.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: f32 [shape]
+ *   in    y: f32 [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax_to_f32
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
 
 #ifdef __cplusplus
 }

@@ -109,6 +109,13 @@ EXAMPLES = {
     "BatchNormBackward": (SHAPE, 1, True),
     "GroupNorm": (SHAPE, 1, 2, 1e-5, True), "GroupNormBackward": (SHAPE, 1, 2, True),
     "InstanceNorm": (SHAPE, 1, 1e-5, True), "InstanceNormBackward": (SHAPE, 1, True),
+    "AddRMSNorm": (SHAPE, 2, 1e-5, 1.0), "AddRMSNormBackward": (SHAPE, 2, 1.0),
+    "AddLayerNorm": (SHAPE, 2, 1e-5, 1.0), "AddLayerNormBackward": (SHAPE, 2, 1.0),
+    "BatchNormTraining": (SHAPE, 1, 1e-5, 0.1), "BatchNormTrainingBackward": (SHAPE, 1),
+    "BatchNormInference": (SHAPE, 1, 1e-5), "L2Normalize": (SHAPE, 2, 1e-12), "WeightNorm": (SHAPE, 2),
+    "MaskedSoftmax": (bk.SoftmaxKind.SOFTMAX, SHAPE, 1, 0.5, False, 0),
+    "MaskedSoftmaxBackward": (bk.SoftmaxKind.SOFTMAX, SHAPE, 1, 0.5),
+    "SoftmaxToF32": (bk.SoftmaxKind.SOFTMAX, SHAPE, 1), "Entmax15": (SHAPE, 1),
     "ExclusiveScan": (bk.ScanKind.CUMSUM, SHAPE, 1), "ScanIndices": (bk.ScanKind.CUMMAX, SHAPE, 1),
     "Scan": (bk.ScanKind.CUMSUM, SHAPE, 1), "ScanBackward": (bk.ScanKind.CUMPROD, SHAPE, 1),
     "GumbelSoftmax": (SHAPE, 1, 0.5), "Softmax": (bk.SoftmaxKind.SOFTMAX, SHAPE, 1), "Sparsemax": (SHAPE, 1),
@@ -124,9 +131,12 @@ EXAMPLES = {
 PLANS = sorted(name.removesuffix("Plan") for name in bk._LAZY if name.endswith("Plan"))
 
 
+HALVES_ALONE = ("SoftmaxToF32", "SoftmaxToF32Backward")  # plans that have no f32
+
+
 def example_descriptor(name):
     fields = EXAMPLES.get(name) or EXAMPLES[name.removesuffix("Backward")]
-    return getattr(bk, f"{name}Descriptor")(*fields, element=bk.f32)
+    return getattr(bk, f"{name}Descriptor")(*fields, element=bk.bf16 if name in HALVES_ALONE else bk.f32)
 
 
 def example_args(name, **changes):

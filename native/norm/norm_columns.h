@@ -40,6 +40,18 @@ struct NormColumns {
     }
 };
 
+// dy, x, mean and the other statistic alone, then the sums: of the products and of dy. Either may be null.
+template <class T>
+struct NormColumnPair : NormColumns<T> {
+    using typename NormColumns<T>::C;
+    using typename NormColumns<T>::Acc;
+
+    BK_HD void add(Acc& acc, int64_t at, C dy, C x, C mean, C statistic) const {
+        NormColumns<T>::add(acc, at, dy, x, mean, statistic, C(1));
+    }
+    BK_HD Pack<C, C> finish(const Acc& acc, int64_t) const { return pack(acc.products + acc.product, acc.slopes + acc.slope); }
+};
+
 // dy, x, mean, the other statistic and gamma, then the sums in the compute type and in that of the operands; any of the four
 // may be null.
 using NormColumnAxes = ReduceAxes<5, 4>;

@@ -20,6 +20,7 @@ struct RowShape {
 
     bool is_inside(int32_t axis) const { return mask >> axis & 1; }
     int64_t rows() const { return numel / row_extent; }
+    int64_t count() const { return row_extent == 0 ? 0 : rows(); }  // also of a problem without elements
 
     BK_COLD Status check() const {
         if (mask == 0 || mask >> rank != 0)

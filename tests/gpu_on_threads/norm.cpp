@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "arrays.h"
 #include "core/abi/workspace.h"
 #include "core/types/dtype.h"
 #include "norm/channel_norm.h"
@@ -15,38 +16,7 @@
 #include "norm/row_norm_backward.h"
 #include "norm/row_norm_backward_cuda.cuh"
 
-namespace bk {
-
-Status fail(Status status, const char* format, ...) {
-    puts(format);
-    return status;
-}
-
-}  // namespace bk
-
 namespace {
-
-using namespace bk;
-
-float value_at(int64_t i) { return static_cast<float>((i * 37 + 11) % 29 - 14) / 4; }
-
-template <class T>
-struct alignas(16) Aligned {
-    std::vector<uint4> memory;
-    explicit Aligned(int64_t count, int64_t seed = -1) : memory(static_cast<size_t>(count) * sizeof(T) / 16 + 2) {
-        for (int64_t i = 0; i < count; ++i) data()[i] = narrow<T>(seed < 0 ? 99.0f : value_at(i + seed));
-    }
-    T* data() { return reinterpret_cast<T*>(memory.data()); }
-    double at(int64_t i) { return static_cast<double>(widen(data()[i])); }
-};
-
-template <class T>
-bool is_near(const char* what, T got, double want, double size) {
-    const double bound = (sizeof(T) == 2 ? 1e-2 : 1e-5) * std::fmax(size, 1.0);
-    if (std::fabs(static_cast<double>(widen(got)) - want) <= bound) return true;
-    printf("%s: %g, expected %g\n", what, static_cast<double>(widen(got)), want);
-    return false;
-}
 
 template <class T>
 bool rows_backward(int64_t rows, int64_t n, bool centered, bool has_workspace) {

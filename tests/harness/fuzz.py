@@ -109,13 +109,19 @@ def draw_host(rng, row) -> tuple[dict, dict]:
         scalars["reverse"] = int(rng.integers(0, 2))
     if "softmax_axis" in names:
         axis = scalars["softmax_axis"] = int(rng.integers(0, max(len(shape), 1)))
-        scalars["softmax_extent"] = shape[axis] if shape else 1
+        if "softmax_extent" in names:
+            scalars["softmax_extent"] = shape[axis] if shape else 1
         for name in (name for name in names if name.startswith("softmax_stride_")):
             scalars[name] = host[name.removeprefix("softmax_")][axis] if shape else 1
         if "inv_tau" in names:
             scalars["inv_tau"] = float(rng.choice([0.5, 1.0, 3.0]))
         if "hard" in names:
             scalars["hard"] = int(rng.integers(0, 2))
+        if "scale" in names:
+            scalars["scale"] = float(rng.choice([-2.0, 0.125, 1.0]))
+        if "is_causal" in names:
+            scalars["is_causal"] = int(len(shape) > 1 and axis == len(shape) - 1 and rng.random() < 0.5)
+            scalars["query_offset"] = int(rng.integers(-9, 10))
     if "split_dim" in names:
         scalars["split_dim"] = int(rng.integers(0, max(len(shape), 1)))
         for name in ("x", "dx"):

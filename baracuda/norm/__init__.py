@@ -1,0 +1,1 @@
+"""Norms, one module for each form: rows, channels, sums, batch, lengths."""

@@ -1,0 +1,158 @@
+"""Batch norm of a model that is trained, then used: with running statistics, and channels in either place.
+
+BatchNormTraining normalizes each channel by its mean and variance over the batch and moves the running statistics
+towards them, in place where new_running_mean is running_mean; BatchNormInference normalizes by the running ones.
+Parameters, statistics and their gradients are f32 beside 16-bit activations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import INT32_MAX
+from baracuda.descriptor import Descriptor
+from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.kinds import NormalizationKind, OpCategory
+from baracuda.norm.fields import axis_field, eps_field, shape_field
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+
+class _BatchDescriptor(Descriptor):
+    input_shape: Any
+    channel_axis: Any
+
+    def validated(self) -> Any:
+        valid = super().validated()
+        rank = len(valid.input_shape)
+        if rank < 2:
+            raise InvalidProblemError(f"input_shape is {valid.input_shape}, must have two axes or more")
+        if valid.channel_axis not in (1, rank - 1):
+            raise UnsupportedError(f"channel_axis is {valid.channel_axis}, must be 1 or the last, {rank - 1}")
+        if valid.spatial_extent > INT32_MAX:
+            raise UnsupportedError(
+                f"input_shape is {valid.input_shape}: {valid.spatial_extent} elements a channel of an item"
+            )
+        return valid
+
+    @property
+    def num_channels(self) -> int:
+        return int(self.input_shape[self.channel_axis])
+
+    @property
+    def n_extent(self) -> int:
+        return int(self.input_shape[0])
+
+    @property
+    def spatial_extent(self) -> int:
+        return math.prod(extent for d, extent in enumerate(self.input_shape) if d not in (0, self.channel_axis))
+
+    @property
+    def channels_last(self) -> int:
+        return int(self.channel_axis != 1)
+
+    @property
+    def statistic_count(self) -> int:
+        """Channels that have statistics: none without elements."""
+        return 0 if 0 in self.input_shape else self.num_channels
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchNormTrainingDescriptor(_BatchDescriptor):
+    """channel_axis is 1, or the last. momentum is the weight of the batch in the new running statistics."""
+
+    input_shape: tuple[int, ...] = shape_field()
+    channel_axis: int = axis_field()
+    eps: float = eps_field()
+    momentum: float = descriptor.real(default=0.1)
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchNormInferenceDescriptor(_BatchDescriptor):
+    """channel_axis is 1, or the last."""
+
+    input_shape: tuple[int, ...] = shape_field()
+    channel_axis: int = axis_field()
+    eps: float = eps_field()
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchNormTrainingBackwardDescriptor(_BatchDescriptor):
+    """channel_axis is 1, or the last."""
+
+    input_shape: tuple[int, ...] = shape_field()
+    channel_axis: int = axis_field()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BatchNormTrainingArgs(Args):
+    """A gamma or a running_var that is not there is 1, a beta or a running_mean 0."""
+
+    x: Viewable
+    gamma: Viewable
+    beta: Viewable
+    running_mean: Viewable
+    running_var: Viewable
+    y: Viewable
+    saved_mean: Viewable
+    saved_rstd: Viewable
+    new_running_mean: Viewable = None
+    new_running_var: Viewable = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BatchNormInferenceArgs(Args):
+    """A gamma that is not there is 1, a beta 0."""
+
+    x: Viewable
+    gamma: Viewable
+    beta: Viewable
+    running_mean: Viewable
+    running_var: Viewable
+    y: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BatchNormTrainingBackwardArgs(Args):
+    """dgamma and dbeta are always wanted: dx is made of them."""
+
+    dy: Viewable
+    x: Viewable
+    gamma: Viewable
+    saved_mean: Viewable
+    saved_rstd: Viewable
+    dx: Viewable
+    dgamma: Viewable
+    dbeta: Viewable
+
+
+class _BatchPlan(Plan):
+    __slots__ = ()
+    category = OpCategory.NORMALIZATION
+    kind = NormalizationKind.BATCH_NORM
+    names: ClassVar = {"c_extent": "num_channels"}
+    shapes: ClassVar = dict.fromkeys(("dy", "x", "y", "dx"), "input_shape")
+
+
+class BatchNormTrainingPlan(_BatchPlan):
+    __slots__ = ()
+    op = "batch_norm_training_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = BatchNormTrainingDescriptor
+    args_type: ClassVar[type[Args]] = BatchNormTrainingArgs
+
+
+class BatchNormInferencePlan(_BatchPlan):
+    __slots__ = ()
+    op = "batch_norm_inference_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = BatchNormInferenceDescriptor
+    args_type: ClassVar[type[Args]] = BatchNormInferenceArgs
+
+
+class BatchNormTrainingBackwardPlan(_BatchPlan):
+    __slots__ = ()
+    op = "batch_norm_training_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = BatchNormTrainingBackwardDescriptor
+    args_type: ClassVar[type[Args]] = BatchNormTrainingBackwardArgs

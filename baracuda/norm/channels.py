@@ -1,0 +1,236 @@
+"""Batch, group and instance norm, and their gradients.
+
+They normalize groups of channels, axis 1, over the axes behind it: of BatchNorm a channel of the whole batch is a
+group, of InstanceNorm one of an item, of GroupNorm num_groups equal parts of an item's channels; gamma and beta have
+an element a channel. The statistics that a gradient reads are outputs of the forward op, of the data's dtype:
+deviations with eps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import INT32_MAX
+from baracuda.descriptor import Descriptor
+from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.kinds import NormalizationKind, OpCategory
+from baracuda.norm.fields import axis_field, eps_field, flag_field, require_together, shape_field
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+from baracuda.tensor import TensorRef
+
+_OF_BATCH, _OF_ITEM = 0, 1  # as C numbers group_kind
+
+
+class _ChannelNormDescriptor(Descriptor):
+    input_shape: Any
+    channel_axis: Any
+
+    def validated(self) -> Any:
+        valid = super().validated()
+        if len(valid.input_shape) < 2:
+            raise InvalidProblemError(f"input_shape is {valid.input_shape}, must have two axes or more")
+        if valid.channel_axis != 1:
+            raise UnsupportedError(f"channel_axis is {valid.channel_axis}, must be 1")
+        if valid.spatial_extent > INT32_MAX:
+            raise UnsupportedError(
+                f"input_shape is {valid.input_shape}: {valid.spatial_extent} elements a channel of an item"
+            )
+        groups, channels = valid.num_groups, valid.num_channels
+        if valid.group_kind == _OF_ITEM and (groups < 1 or channels % groups):
+            raise InvalidProblemError(f"num_groups is {groups}, must divide the {channels} channels")
+        return valid
+
+    @property
+    def num_channels(self) -> int:
+        return int(self.input_shape[1])
+
+    @property
+    def n_extent(self) -> int:
+        return int(self.input_shape[0])
+
+    @property
+    def spatial_extent(self) -> int:
+        return math.prod(self.input_shape[2:])
+
+    @property
+    def group_kind(self) -> int:
+        return _OF_ITEM
+
+    @property
+    def group_count(self) -> int:
+        """Groups that have statistics of their own."""
+        return self.num_channels if self.group_kind == _OF_BATCH else self.n_extent * int(self.num_groups)
+
+    num_groups: Any
+
+
+class _OneGroupAChannel(_ChannelNormDescriptor):
+    @property
+    def num_groups(self) -> int:
+        return max(self.num_channels, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceNormDescriptor(_OneGroupAChannel):
+    """channel_axis is 1. gamma and beta are there if has_affine says so."""
+
+    input_shape: tuple[int, ...] = shape_field()
+    channel_axis: int = axis_field()
+    eps: float = eps_field()
+    has_affine: bool = flag_field()
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceNormBackwardDescriptor(_OneGroupAChannel):
+    input_shape: tuple[int, ...] = shape_field()
+    channel_axis: int = axis_field()
+    has_affine: bool = flag_field()
+
+
+class _OfBatch(_OneGroupAChannel):
+    @property
+    def group_kind(self) -> int:
+        return _OF_BATCH
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchNormDescriptor(_OfBatch):
+    """channel_axis is 1. gamma and beta are there if has_affine says so."""
+
+    input_shape: tuple[int, ...] = shape_field()
+    channel_axis: int = axis_field()
+    eps: float = eps_field()
+    has_affine: bool = flag_field()
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchNormBackwardDescriptor(_OfBatch):
+    input_shape: tuple[int, ...] = shape_field()
+    channel_axis: int = axis_field()
+    has_affine: bool = flag_field()
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupNormDescriptor(_ChannelNormDescriptor):
+    """channel_axis is 1. gamma and beta are there if has_affine says so."""
+
+    input_shape: tuple[int, ...] = shape_field()
+    channel_axis: int = axis_field()
+    num_groups: int = descriptor.extent()
+    eps: float = eps_field()
+    has_affine: bool = flag_field()
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupNormBackwardDescriptor(_ChannelNormDescriptor):
+    input_shape: tuple[int, ...] = shape_field()
+    channel_axis: int = axis_field()
+    num_groups: int = descriptor.extent()
+    has_affine: bool = flag_field()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BatchNormArgs(Args):
+    x: Viewable
+    gamma: Viewable
+    beta: Viewable
+    y: Viewable
+    saved_mean: Viewable
+    saved_rstd: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GroupNormArgs(BatchNormArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class InstanceNormArgs(BatchNormArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BatchNormBackwardArgs(Args):
+    """dgamma and dbeta are there if the descriptor's has_affine says so."""
+
+    dy: Viewable
+    x: Viewable
+    gamma: Viewable
+    saved_mean: Viewable
+    saved_rstd: Viewable
+    dx: Viewable
+    dgamma: Viewable = None
+    dbeta: Viewable = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GroupNormBackwardArgs(BatchNormBackwardArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class InstanceNormBackwardArgs(BatchNormBackwardArgs):
+    pass
+
+
+class _ChannelNormPlan(Plan):
+    __slots__ = ()
+    category = OpCategory.NORMALIZATION
+    names: ClassVar = {"c_extent": "num_channels"}
+    shapes: ClassVar = dict.fromkeys(("dy", "x", "y", "dx"), "input_shape")
+
+    def views(self, args: Args) -> dict[str, TensorRef | None]:
+        views = super().views(args)
+        affine = [name for name in ("gamma", "beta", "dgamma", "dbeta") if name in views]
+        require_together(views, self.descriptor.has_affine, "has_affine", *affine)
+        return views
+
+
+class BatchNormPlan(_ChannelNormPlan):
+    __slots__ = ()
+    op = "batch_norm_{T}"
+    kind = NormalizationKind.BATCH_NORM
+    descriptor_type: ClassVar[type[Descriptor]] = BatchNormDescriptor
+    args_type: ClassVar[type[Args]] = BatchNormArgs
+
+
+class BatchNormBackwardPlan(_ChannelNormPlan):
+    __slots__ = ()
+    op = "batch_norm_backward_{T}"
+    kind = NormalizationKind.BATCH_NORM
+    descriptor_type: ClassVar[type[Descriptor]] = BatchNormBackwardDescriptor
+    args_type: ClassVar[type[Args]] = BatchNormBackwardArgs
+
+
+class GroupNormPlan(_ChannelNormPlan):
+    __slots__ = ()
+    op = "group_norm_{T}"
+    kind = NormalizationKind.GROUP_NORM
+    descriptor_type: ClassVar[type[Descriptor]] = GroupNormDescriptor
+    args_type: ClassVar[type[Args]] = GroupNormArgs
+
+
+class GroupNormBackwardPlan(_ChannelNormPlan):
+    __slots__ = ()
+    op = "group_norm_backward_{T}"
+    kind = NormalizationKind.GROUP_NORM
+    descriptor_type: ClassVar[type[Descriptor]] = GroupNormBackwardDescriptor
+    args_type: ClassVar[type[Args]] = GroupNormBackwardArgs
+
+
+class InstanceNormPlan(GroupNormPlan):
+    __slots__ = ()
+    kind = NormalizationKind.INSTANCE_NORM
+    descriptor_type: ClassVar[type[Descriptor]] = InstanceNormDescriptor
+    args_type: ClassVar[type[Args]] = InstanceNormArgs
+
+
+class InstanceNormBackwardPlan(GroupNormBackwardPlan):
+    __slots__ = ()
+    kind = NormalizationKind.INSTANCE_NORM
+    descriptor_type: ClassVar[type[Descriptor]] = InstanceNormBackwardDescriptor
+    args_type: ClassVar[type[Args]] = InstanceNormBackwardArgs

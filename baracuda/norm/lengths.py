@@ -1,0 +1,117 @@
+"""Rows over their Euclidean length, weight norm, and their gradients.
+
+L2Normalize: x / max(|x|, eps); WeightNorm: g * v / |v|, with an element of g a row. A row has the axes whose bits are
+set in norm_axes_mask. Gradients compute the lengths again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda.descriptor import Descriptor
+from baracuda.kinds import NormalizationKind, OpCategory
+from baracuda.norm.fields import RowsDescriptor, eps_field, mask_field, shape_field
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class L2NormalizeDescriptor(RowsDescriptor):
+    """Bit d of norm_axes_mask is set where axis d is normalized."""
+
+    input_shape: tuple[int, ...] = shape_field()
+    norm_axes_mask: int = mask_field()
+    eps: float = eps_field()
+
+
+class L2NormalizeBackwardDescriptor(L2NormalizeDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightNormDescriptor(RowsDescriptor):
+    """Bit d of norm_axes_mask is set where axis d is normalized."""
+
+    input_shape: tuple[int, ...] = shape_field()
+    norm_axes_mask: int = mask_field()
+
+
+class WeightNormBackwardDescriptor(WeightNormDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class L2NormalizeArgs(Args):
+    """norm, of save_shape, is f32 for 16-bit data."""
+
+    x: Viewable
+    y: Viewable
+    norm: Viewable = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class L2NormalizeBackwardArgs(Args):
+    dy: Viewable
+    x: Viewable
+    dx: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightNormArgs(Args):
+    """g is of save_shape, as is norm, which is f32 for 16-bit data."""
+
+    v: Viewable
+    g: Viewable
+    w: Viewable
+    norm: Viewable = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightNormBackwardArgs(Args):
+    dw: Viewable
+    v: Viewable
+    g: Viewable
+    dv: Viewable
+    dg: Viewable = None
+
+
+class _LengthPlan(Plan):
+    __slots__ = ()
+    category = OpCategory.NORMALIZATION
+    names: ClassVar = {"shape": "input_shape", "norm_out": "norm"}
+    shapes: ClassVar = dict.fromkeys(("x", "y", "dy", "dx", "v", "w", "dw", "dv"), "input_shape") | dict.fromkeys(
+        ("norm", "g", "dg"), "save_shape"
+    )
+
+
+class L2NormalizePlan(_LengthPlan):
+    __slots__ = ()
+    op = "l2_normalize_{T}"
+    kind = NormalizationKind.L2_NORMALIZE
+    descriptor_type: ClassVar[type[Descriptor]] = L2NormalizeDescriptor
+    args_type: ClassVar[type[Args]] = L2NormalizeArgs
+
+
+class L2NormalizeBackwardPlan(_LengthPlan):
+    __slots__ = ()
+    op = "l2_normalize_backward_{T}"
+    kind = NormalizationKind.L2_NORMALIZE
+    descriptor_type: ClassVar[type[Descriptor]] = L2NormalizeBackwardDescriptor
+    args_type: ClassVar[type[Args]] = L2NormalizeBackwardArgs
+
+
+class WeightNormPlan(_LengthPlan):
+    __slots__ = ()
+    op = "weight_norm_{T}"
+    kind = NormalizationKind.WEIGHT_NORM
+    descriptor_type: ClassVar[type[Descriptor]] = WeightNormDescriptor
+    args_type: ClassVar[type[Args]] = WeightNormArgs
+
+
+class WeightNormBackwardPlan(_LengthPlan):
+    __slots__ = ()
+    op = "weight_norm_backward_{T}"
+    kind = NormalizationKind.WEIGHT_NORM
+    descriptor_type: ClassVar[type[Descriptor]] = WeightNormBackwardDescriptor
+    args_type: ClassVar[type[Args]] = WeightNormBackwardArgs

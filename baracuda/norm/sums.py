@@ -1,0 +1,152 @@
+"""RMS and layer norm of x + residual, which they store, too, and their gradients.
+
+The axes whose bits are set in norm_axes_mask are normalized: y = (sum - mean) / deviation * (gamma + gamma_offset) +
+beta, with a gamma and a beta for each element of a row; AddRMSNorm has neither mean nor beta. Without a residual they
+are norms with an offset of gamma, 1 for gammas that are stored as differences from 1, and with statistics that are not
+rounded to 16 bits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda.descriptor import Descriptor
+from baracuda.errors import InvalidProblemError
+from baracuda.kinds import NormalizationKind, OpCategory
+from baracuda.norm.fields import RowsDescriptor, eps_field, mask_field, shape_field
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+from baracuda.tensor import TensorRef
+
+
+@dataclasses.dataclass(frozen=True)
+class AddRMSNormDescriptor(RowsDescriptor):
+    """Bit d of norm_axes_mask is set where axis d is normalized."""
+
+    input_shape: tuple[int, ...] = shape_field()
+    norm_axes_mask: int = mask_field()
+    eps: float = eps_field()
+    gamma_offset: float = descriptor.real(default=0.0)
+
+
+class AddLayerNormDescriptor(AddRMSNormDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class AddRMSNormBackwardDescriptor(RowsDescriptor):
+    """gamma_offset is that of the forward op."""
+
+    input_shape: tuple[int, ...] = shape_field()
+    norm_axes_mask: int = mask_field()
+    gamma_offset: float = descriptor.real(default=0.0)
+
+
+class AddLayerNormBackwardDescriptor(AddRMSNormBackwardDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class AddRMSNormArgs(Args):
+    """A residual that is not there is 0, a gamma with its offset 1. rms is f32 for 16-bit data."""
+
+    x: Viewable
+    residual: Viewable
+    gamma: Viewable
+    y: Viewable
+    sum: Viewable = None
+    rms: Viewable = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class AddRMSNormBackwardArgs(Args):
+    """sum is what the forward op stored, dsum the gradient that arrives at it; dx is that of x and of the residual."""
+
+    dy: Viewable
+    dsum: Viewable
+    sum: Viewable
+    gamma: Viewable
+    rms: Viewable
+    dx: Viewable
+    dgamma: Viewable = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class AddLayerNormArgs(Args):
+    """A residual and a beta that are not there are 0, a gamma with its offset 1. Statistics are f32 for 16-bit data."""
+
+    x: Viewable
+    residual: Viewable
+    gamma: Viewable
+    beta: Viewable
+    y: Viewable
+    sum: Viewable = None
+    mean: Viewable = None
+    inv_std: Viewable = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class AddLayerNormBackwardArgs(Args):
+    """sum is what the forward op stored, dsum the gradient that arrives at it; dx is that of x and of the residual."""
+
+    dy: Viewable
+    dsum: Viewable
+    sum: Viewable
+    gamma: Viewable
+    mean: Viewable
+    inv_std: Viewable
+    dx: Viewable
+    dgamma: Viewable = None
+    dbeta: Viewable = None
+
+
+class _AddNormPlan(Plan):
+    __slots__ = ()
+    category = OpCategory.NORMALIZATION
+    shapes: ClassVar = dict.fromkeys(("x", "residual", "y", "sum", "dy", "dsum", "dx"), "input_shape") | dict.fromkeys(
+        ("rms", "mean", "inv_std"), "save_shape"
+    )
+
+    def views(self, args: Args) -> dict[str, TensorRef | None]:
+        views = super().views(args)
+        if views["gamma"] is None and views.get("dgamma") is not None:
+            raise InvalidProblemError("dgamma is given, but gamma is None")
+        return views
+
+
+class AddRMSNormPlan(_AddNormPlan):
+    __slots__ = ()
+    op = "add_rms_norm_{T}"
+    kind = NormalizationKind.RMS_NORM
+    descriptor_type: ClassVar[type[Descriptor]] = AddRMSNormDescriptor
+    args_type: ClassVar[type[Args]] = AddRMSNormArgs
+    names: ClassVar = {"shape": "input_shape", "rms_out": "rms"}
+
+
+class AddRMSNormBackwardPlan(_AddNormPlan):
+    __slots__ = ()
+    op = "add_rms_norm_backward_{T}"
+    kind = NormalizationKind.RMS_NORM
+    descriptor_type: ClassVar[type[Descriptor]] = AddRMSNormBackwardDescriptor
+    args_type: ClassVar[type[Args]] = AddRMSNormBackwardArgs
+    names: ClassVar = {"shape": "input_shape"}
+
+
+class AddLayerNormPlan(_AddNormPlan):
+    __slots__ = ()
+    op = "add_layer_norm_{T}"
+    kind = NormalizationKind.LAYER_NORM
+    descriptor_type: ClassVar[type[Descriptor]] = AddLayerNormDescriptor
+    args_type: ClassVar[type[Args]] = AddLayerNormArgs
+    names: ClassVar = {"shape": "input_shape", "mean_out": "mean", "inv_std_out": "inv_std"}
+
+
+class AddLayerNormBackwardPlan(_AddNormPlan):
+    __slots__ = ()
+    op = "add_layer_norm_backward_{T}"
+    kind = NormalizationKind.LAYER_NORM
+    descriptor_type: ClassVar[type[Descriptor]] = AddLayerNormBackwardDescriptor
+    args_type: ClassVar[type[Args]] = AddLayerNormBackwardArgs
+    names: ClassVar = {"shape": "input_shape", "mean_in": "mean", "inv_std_in": "inv_std"}

@@ -1,0 +1,207 @@
+// Gradients of add_rms_norm and add_layer_norm.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "core/abi/workspace.h"
+#include "norm/norm_columns.h"
+#include "norm/norm_row.h"
+#include "norm/row_shape.h"
+
+namespace bk {
+
+// dx = extra + scale * (h - mean of h - xh * mean of h * xh), h = dy * (gamma + offset) and xh = (x - mean) * scale.
+template <class T>
+struct AddNormBackward : RowDefaults {
+    static constexpr bool kOnePass = true;
+    using C = compute_t<T>;
+    using Acc = NormGradientSums<C>;
+    struct Row {
+        C mean, scale;
+        C level, slope;  // means of h and of h * xh
+    };
+    struct Held {
+        C h, xh, extra;
+    };
+
+    bool is_centered;  // dx has no mean, and the saved statistic is scale, not 1 / scale
+    bool has_gamma, has_extra;
+    C gamma_offset;
+
+    BK_HD Row start(C mean, C statistic) const {
+        return {is_centered ? mean : C(0), is_centered ? statistic : C(1) / statistic, 0, 0};
+    }
+    BK_HD Held hold(const Row& row, int64_t, C dy, C extra, C x, C gamma) const {
+        return {math::select(has_gamma, dy * (gamma + gamma_offset), dy), (x - row.mean) * row.scale,
+                math::select(has_extra, extra, C(0))};
+    }
+    BK_HD Held pad() const { return {0, 0, 0}; }
+    BK_HD Acc identity() const { return {0, 0}; }
+    template <class Where, int N>
+    BK_HD Acc sum_up(const Row&, Held (&held)[N], const Where&) const {
+        C h[N], product[N];
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) {
+            h[i] = held[i].h;
+            product[i] = held[i].h * held[i].xh;
+        }
+        return {sum_of(h), sum_of(product)};
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.h + b.h, a.product + b.product}; }
+    BK_HD bool finish(Row& row, const Acc& all, int64_t n) const {
+        const C count = static_cast<C>(n);
+        row.level = is_centered ? all.h / count : C(0);
+        row.slope = all.product / count;
+        return false;
+    }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held) const {
+        return pack(held.extra + row.scale * (held.h - row.level - held.xh * row.slope));
+    }
+};
+
+// Of both. mean and dbeta are null in add_rms_norm.
+template <class T>
+struct AddNormGradient {
+    using C = compute_t<T>;
+    using Function = AddNormBackward<T>;
+    using Columns = NormColumnPair<T>;
+
+    RowShape shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_dsum;
+    const int64_t* stride_sum;
+    const int64_t* stride_dx;
+    float gamma_offset;
+    bool is_centered;
+
+    // Without rows the gradients of gamma and beta are sums of nothing.
+    Work work() const { return shape.numel != 0 ? Work::kAll : shape.row_extent != 0 ? Work::kZeros : Work::kNone; }
+
+    BK_COLD Status check() const {
+        BK_TRY(check_shape("numel", shape.numel, shape.rank, "shape", shape.shape,
+                           {{"stride_dy", stride_dy}, {"stride_dsum", stride_dsum}, {"stride_sum", stride_sum}},
+                           {{"stride_dx", stride_dx}}));
+        return shape.check();
+    }
+
+    size_t workspace_size() const {
+        return std::max(map_rows_workspace<Function>(axes(true, true)), reduce_workspace<Columns, T, T, C, C>(columns()));
+    }
+
+    Status run(const Launch& launch, const T* dy, const T* dsum, const T* sum, const T* gamma, const C* mean,
+               const C* statistic, T* dx, T* dgamma, T* dbeta) const {
+        if (work() == Work::kZeros) {
+            BK_TRY(write_zeros(launch, shape.row_extent, dgamma));
+            return write_zeros(launch, shape.row_extent, dbeta);
+        }
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        const C* const center = mean == nullptr ? statistic : mean;
+        // Before dx, which may lie on dy or sum.
+        if (dgamma != nullptr || dbeta != nullptr)
+            BK_TRY(reduce(launch, columns(), Columns{{is_centered, false}}, outputs(dgamma, dbeta),
+                          inputs(dy, sum, center, statistic)));
+        Function f{};
+        f.is_centered = is_centered;
+        f.has_gamma = gamma != nullptr;
+        f.has_extra = dsum != nullptr;
+        f.gamma_offset = static_cast<C>(gamma_offset);
+        // What stands in for an operand that is not there is read, and not used.
+        return map_rows(launch, axes(dsum != nullptr, gamma != nullptr), f,
+                        inputs(dy, dsum == nullptr ? dy : dsum, sum, gamma == nullptr ? sum : gamma), inputs(),
+                        inputs(center, statistic), outputs(dx), outputs());
+    }
+
+private:
+    RowAxes<5, 2> axes(bool has_dsum, bool has_gamma) const {
+        return shape.axes(
+            {stride_dy, has_dsum ? stride_dsum : stride_dy, stride_sum, has_gamma ? nullptr : stride_sum, stride_dx},
+            {nullptr, nullptr});
+    }
+
+    ReduceAxes<4, 2> columns() const {
+        const auto rows = shape.axes({stride_dy, stride_sum, nullptr}, {nullptr});
+        ReduceAxes<4, 2> axes;
+        for (int d = 0; d < rows.inner.rank; ++d) {
+            const auto& of = rows.inner.stride;
+            axes.kept.append(rows.inner.extent[d], {of[0][d], of[1][d], 0, 0, of[2][d], of[2][d]});
+        }
+        for (int d = 0; d < rows.outer.rank; ++d) {
+            const auto& of = rows.outer.stride;
+            axes.reduced.append(rows.outer.extent[d], {of[0][d], of[1][d], of[3][d], of[3][d]});
+        }
+        return axes;
+    }
+};
+
+template <class T>
+struct AddRmsNormBackward {
+    float gamma_offset;
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_dsum;
+    const int64_t* stride_sum;
+    const int64_t* stride_dx;
+    int32_t norm_axes_mask;
+    int32_t norm_total_extent;
+
+    Work work() const { return norm().work(); }
+    Status check() const { return norm().check(); }
+    int64_t row_count() const { return norm().shape.count(); }
+    size_t workspace_size() const { return norm().workspace_size(); }
+    Status run(const T* dy, const T* dsum, const T* sum, const T* gamma, const compute_t<T>* rms, T* dx, T* dgamma,
+               const Launch& launch) const {
+        return norm().run(launch, dy, dsum, sum, gamma, nullptr, rms, dx, dgamma, nullptr);
+    }
+
+private:
+    AddNormGradient<T> norm() const {
+        return {{numel, rank, shape, norm_axes_mask, norm_total_extent},
+                stride_dy,
+                stride_dsum,
+                stride_sum,
+                stride_dx,
+                gamma_offset,
+                false};
+    }
+};
+
+template <class T>
+struct AddLayerNormBackward {
+    float gamma_offset;
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_dsum;
+    const int64_t* stride_sum;
+    const int64_t* stride_dx;
+    int32_t norm_axes_mask;
+    int32_t norm_total_extent;
+
+    Work work() const { return norm().work(); }
+    Status check() const { return norm().check(); }
+    int64_t row_count() const { return norm().shape.count(); }
+    size_t workspace_size() const { return norm().workspace_size(); }
+    Status run(const T* dy, const T* dsum, const T* sum, const T* gamma, const compute_t<T>* mean_in,
+               const compute_t<T>* inv_std_in, T* dx, T* dgamma, T* dbeta, const Launch& launch) const {
+        return norm().run(launch, dy, dsum, sum, gamma, mean_in, inv_std_in, dx, dgamma, dbeta);
+    }
+
+private:
+    AddNormGradient<T> norm() const {
+        return {{numel, rank, shape, norm_axes_mask, norm_total_extent},
+                stride_dy,
+                stride_dsum,
+                stride_sum,
+                stride_dx,
+                gamma_offset,
+                true};
+    }
+};
+
+}  // namespace bk

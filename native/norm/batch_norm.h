@@ -1,0 +1,135 @@
+// Batch norm with running statistics (Ioffe and Szegedy 2015), for training and for inference.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "norm/batch_shape.h"
+#include "norm/group_moments.h"
+
+namespace bk {
+
+// Writes the statistics of a channel, and moves its running ones towards them.
+template <class T>
+struct RunningMoments : GroupMoments<T> {
+    using C = compute_t<T>;
+    using typename GroupMoments<T>::Acc;
+
+    C momentum;
+    const C* running_mean;
+    const C* running_var;
+
+    // saved_mean, saved_rstd and the two running ones, all of one element a channel.
+    BK_HD void store(const Pack<C*, C*, C*, C*>& out, const int64_t* offset, const Acc& acc, int64_t count) const {
+        const C terms = static_cast<C>(count), squares = acc.squares < C(0) ? C(0) : acc.squares;
+        const C mean = acc.mean + acc.sum / terms;
+        get<0>(out)[offset[0]] = mean;
+        get<1>(out)[offset[1]] = C(1) / math::sqrt<C>(squares / terms + this->eps);
+        if (get<2>(out) != nullptr) {
+            const C old = running_mean == nullptr ? C(0) : running_mean[offset[2]];
+            get<2>(out)[offset[2]] = (C(1) - momentum) * old + momentum * mean;
+        }
+        if (get<3>(out) != nullptr) {
+            const C old = running_var == nullptr ? C(1) : running_var[offset[3]];
+            get<3>(out)[offset[3]] = (C(1) - momentum) * old + momentum * (squares / (terms - C(1)));
+        }
+    }
+};
+
+// y = (x - mean) * scale * gamma + beta, with numbers of the row or, where a row has an element a channel, of the position.
+template <class T>
+struct BatchApply : RowDefaults {
+    static constexpr bool kOnePass = true;
+    using C = compute_t<T>;
+    using Acc = C;  // of nothing
+    using Held = C;
+    struct Row {
+        C mean, scale, gamma, beta;
+    };
+
+    C eps;
+    bool has_variance;  // in place of scale
+    bool of_columns, has_gamma;
+
+    BK_HD Row start(C mean, C statistic, C gamma, C beta) const {
+        return {mean, has_variance ? C(1) / math::sqrt<C>(statistic + eps) : statistic, has_gamma ? gamma : C(1), beta};
+    }
+    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
+    BK_HD Held pad() const { return 0; }
+    BK_HD Acc identity() const { return 0; }
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row&, Held (&)[N], const W&) const {
+        return 0;
+    }
+    BK_HD Acc combine(const Acc& a, const Acc&) const { return a; }
+    BK_HD bool finish(Row&, const Acc&, int64_t) const { return false; }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, Held x, C mean, C statistic, C gamma, C beta) const {
+        const Row of = of_columns ? start(mean, statistic, gamma, beta) : row;
+        return pack((x - of.mean) * of.scale * of.gamma + of.beta);
+    }
+};
+
+template <class T>
+Status batch_apply(const Launch& launch, const BatchShape& shape, BatchApply<T> f, const T* x, const compute_t<T>* mean,
+                   const compute_t<T>* statistic, const compute_t<T>* gamma, const compute_t<T>* beta, T* y) {
+    using C = compute_t<T>;
+    const Launch alone{nullptr, 0, launch.stream};
+    f.of_columns = shape.has_columns();
+    f.has_gamma = gamma != nullptr;
+    const auto columns = inputs(mean, statistic, gamma, beta);
+    const auto none = inputs<C, C, C, C>(nullptr, nullptr, nullptr, nullptr);
+    return map_rows(alone, shape.template rows<2, 4>(), f, inputs(x), f.of_columns ? columns : none,
+                    f.of_columns ? none : columns, outputs(y), outputs());
+}
+
+template <class T>
+struct BatchNormTraining {
+    int32_t n_extent;
+    int32_t c_extent;
+    int32_t spatial_extent;
+    int32_t channels_last;
+    float eps;
+    float momentum;
+
+    using C = compute_t<T>;
+    Work work() const { return shape().is_empty() ? Work::kNone : Work::kAll; }
+    Status check() const { return shape().check(); }
+    int64_t statistic_count() const { return shape().statistic_count(); }
+    size_t workspace_size() const { return reduce_workspace<RunningMoments<T>, T>(shape().template sums<1, 4>()); }
+
+    Status run(const T* x, const C* gamma, const C* beta, const C* running_mean, const C* running_var, T* y, C* saved_mean,
+               C* saved_rstd, C* new_running_mean, C* new_running_var, const Launch& launch) const {
+        const RunningMoments<T> moments{{static_cast<C>(eps)}, static_cast<C>(momentum), running_mean, running_var};
+        BK_TRY(reduce(launch, shape().template sums<1, 4>(), moments,
+                      outputs(saved_mean, saved_rstd, new_running_mean, new_running_var), inputs(x)));
+        return batch_apply(launch, shape(), BatchApply<T>{}, x, saved_mean, saved_rstd, gamma, beta, y);
+    }
+
+private:
+    BatchShape shape() const { return {n_extent, c_extent, spatial_extent, channels_last}; }
+};
+
+template <class T>
+struct BatchNormInference {
+    int32_t n_extent;
+    int32_t c_extent;
+    int32_t spatial_extent;
+    int32_t channels_last;
+    float eps;
+
+    using C = compute_t<T>;
+    Work work() const { return shape().is_empty() ? Work::kNone : Work::kAll; }
+    Status check() const { return shape().check(); }
+    Status run(const T* x, const C* gamma, const C* beta, const C* running_mean, const C* running_var, T* y,
+               const Launch& launch) const {
+        BatchApply<T> f{};
+        f.eps = static_cast<C>(eps);
+        f.has_variance = true;
+        return batch_apply(launch, shape(), f, x, running_mean, running_var, gamma, beta, y);
+    }
+
+private:
+    BatchShape shape() const { return {n_extent, c_extent, spatial_extent, channels_last}; }
+};
+
+}  // namespace bk

@@ -1,0 +1,267 @@
+// Rows over their Euclidean length, and their gradients. Weight norm has a gain a row beside.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "norm/row_shape.h"
+#include "reduce/reducers.h"
+
+namespace bk {
+
+// Squares as they are, scaled down and scaled up (reduce/reducers.h): one of the three sums has the norm.
+template <class T>
+struct SquareSums {
+    using C = compute_t<T>;
+    using Norm = Norm2Reducer<T>;
+
+    C sum, large, small;
+
+    template <int N>
+    static BK_HD SquareSums of(const C (&x)[N]) {
+        SquareSums sums{0, 0, 0};
+        C term[N];
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) term[i] = x[i] * x[i];
+        sums.sum = sum_of(term);
+        if constexpr (!Norm::kNeverScaled) {
+            C down[N];
+            BK_HELD_LOOP
+            for (int i = 0; i < N; ++i) {
+                const C low = x[i] * Norm::kDown, high = x[i] * Norm::kUp;
+                down[i] = low * low;
+                term[i] = high * high;
+            }
+            sums.large = sum_of(down);
+            sums.small = sum_of(term);
+        }
+        return sums;
+    }
+    BK_HD SquareSums operator+(const SquareSums& other) const {
+        return {sum + other.sum, large + other.large, small + other.small};
+    }
+    BK_HD C norm(int64_t n) const { return Norm{}.finish({sum, 0, large, small}, n); }
+};
+
+template <class T>
+struct L2Rows : RowDefaults {
+    static constexpr bool kOnePass = true;
+    using C = compute_t<T>;
+    using Acc = SquareSums<T>;
+    using Held = C;
+    struct Row {
+        C gain, norm, scale;
+    };
+
+    C eps;
+    bool has_gain;
+
+    BK_HD Row start(C gain) const { return {has_gain ? gain : C(1), 0, 0}; }
+    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
+    BK_HD Held pad() const { return 0; }
+    BK_HD Acc identity() const { return {0, 0, 0}; }
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row&, Held (&x)[N], const W&) const {
+        return Acc::of(x);
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
+    BK_HD bool finish(Row& row, const Acc& all, int64_t n) const {
+        row.norm = all.norm(n);
+        row.scale = row.gain / (row.norm < eps ? eps : row.norm);
+        return false;
+    }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, Held x) const { return pack(x * row.scale); }
+    BK_HD Pack<C> saved(const Row& row) const { return pack(row.norm); }
+};
+
+// dx = scale * (dy - u * sum of u * dy), u = x / |x|. What is saved is the gradient of the gain.
+template <class T>
+struct L2BackwardRows : RowDefaults {
+    static constexpr bool kOnePass = true;
+    using C = compute_t<T>;
+    struct Acc {
+        SquareSums<T> squares;
+        C product;
+    };
+    struct Row {
+        C gain, scale, inverse;  // gain / |x|, and 1 / |x|
+        C along;                 // sum of u * dy
+    };
+    struct Held {
+        C dy, x;
+    };
+
+    C eps;
+    bool has_gain;
+
+    BK_HD Row start(C gain) const { return {has_gain ? gain : C(1), 0, 0, 0}; }
+    BK_HD Held hold(const Row&, int64_t, C dy, C x) const { return {dy, x}; }
+    BK_HD Held pad() const { return {0, 0}; }
+    BK_HD Acc identity() const { return {{0, 0, 0}, 0}; }
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
+        C x[N], product[N];
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) {
+            x[i] = held[i].x;
+            product[i] = held[i].dy * held[i].x;
+        }
+        return {SquareSums<T>::of(x), sum_of(product)};
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.squares + b.squares, a.product + b.product}; }
+    BK_HD bool finish(Row& row, const Acc& all, int64_t n) const {
+        const C norm = all.squares.norm(n);
+        const bool is_clamped = norm < eps;
+        row.inverse = is_clamped ? C(0) : C(1) / norm;
+        row.along = all.product * row.inverse;
+        row.scale = row.gain / (is_clamped ? eps : norm);
+        return false;
+    }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held) const {
+        return pack(row.scale * (held.dy - held.x * row.inverse * row.along));
+    }
+    BK_HD Pack<C> saved(const Row& row) const { return pack(row.along); }
+};
+
+// --- forward ----------------------------------------------------------------------------------------------------------
+
+template <class T>
+struct L2Forward {
+    using C = compute_t<T>;
+    using Function = L2Rows<T>;
+    RowShape shape;
+    const int64_t* stride_x;
+    const int64_t* stride_y;
+
+    BK_COLD Status check(const char* name_x, const char* name_y) const {
+        BK_TRY(check_shape("numel", shape.numel, shape.rank, "shape", shape.shape, {{name_x, stride_x}}, {{name_y, stride_y}}));
+        return shape.check();
+    }
+    RowAxes<2, 2> axes() const { return shape.axes({stride_x, stride_y}, {nullptr, nullptr}); }
+    size_t workspace_size() const { return map_rows_workspace<Function>(axes()); }
+    Status run(const Launch& launch, float eps, const T* x, const T* gain, T* y, C* norm) const {
+        const Function f{{}, static_cast<C>(eps), gain != nullptr};
+        return map_rows(launch, axes(), f, inputs(x), inputs(), inputs(gain), outputs(y), outputs(norm));
+    }
+};
+
+template <class T>
+struct L2Normalize {
+    float eps;
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_x;
+    const int64_t* stride_y;
+    int32_t norm_axes_mask;
+    int32_t norm_total_extent;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const { return rows().check("stride_x", "stride_y"); }
+    int64_t row_count() const { return rows().shape.count(); }
+    size_t workspace_size() const { return rows().workspace_size(); }
+    Status run(const T* x, T* y, compute_t<T>* norm_out, const Launch& launch) const {
+        return rows().run(launch, eps, x, nullptr, y, norm_out);
+    }
+
+private:
+    L2Forward<T> rows() const { return {{numel, rank, shape, norm_axes_mask, norm_total_extent}, stride_x, stride_y}; }
+};
+
+template <class T>
+struct WeightNorm {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_v;
+    const int64_t* stride_w;
+    int32_t norm_axes_mask;
+    int32_t norm_total_extent;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const { return rows().check("stride_v", "stride_w"); }
+    int64_t row_count() const { return rows().shape.count(); }
+    size_t workspace_size() const { return rows().workspace_size(); }
+    Status run(const T* v, const T* g, T* w, compute_t<T>* norm_out, const Launch& launch) const {
+        return rows().run(launch, 0, v, g, w, norm_out);
+    }
+
+private:
+    L2Forward<T> rows() const { return {{numel, rank, shape, norm_axes_mask, norm_total_extent}, stride_v, stride_w}; }
+};
+
+// --- backward ---------------------------------------------------------------------------------------------------------
+
+template <class T>
+struct L2Backward {
+    using C = compute_t<T>;
+    using Function = L2BackwardRows<T>;
+    RowShape shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_x;
+    const int64_t* stride_dx;
+
+    BK_COLD Status check(const char* name_dy, const char* name_x, const char* name_dx) const {
+        BK_TRY(check_shape("numel", shape.numel, shape.rank, "shape", shape.shape, {{name_dy, stride_dy}, {name_x, stride_x}},
+                           {{name_dx, stride_dx}}));
+        return shape.check();
+    }
+    RowAxes<3, 2> axes() const { return shape.axes({stride_dy, stride_x, stride_dx}, {nullptr, nullptr}); }
+    size_t workspace_size() const { return map_rows_workspace<Function>(axes()); }
+    Status run(const Launch& launch, float eps, const T* dy, const T* x, const T* gain, T* dx, T* dgain) const {
+        const Function f{{}, static_cast<C>(eps), gain != nullptr};
+        return map_rows(launch, axes(), f, inputs(dy, x), inputs(), inputs(gain), outputs(dx), outputs(dgain));
+    }
+};
+
+template <class T>
+struct L2NormalizeBackward {
+    float eps;
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_x;
+    const int64_t* stride_dx;
+    int32_t norm_axes_mask;
+    int32_t norm_total_extent;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const { return rows().check("stride_dy", "stride_x", "stride_dx"); }
+    size_t workspace_size() const { return rows().workspace_size(); }
+    Status run(const T* dy, const T* x, T* dx, const Launch& launch) const {
+        return rows().run(launch, eps, dy, x, nullptr, dx, nullptr);
+    }
+
+private:
+    L2Backward<T> rows() const {
+        return {{numel, rank, shape, norm_axes_mask, norm_total_extent}, stride_dy, stride_x, stride_dx};
+    }
+};
+
+template <class T>
+struct WeightNormBackward {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dw;
+    const int64_t* stride_v;
+    const int64_t* stride_dv;
+    int32_t norm_axes_mask;
+    int32_t norm_total_extent;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const { return rows().check("stride_dw", "stride_v", "stride_dv"); }
+    int64_t row_count() const { return rows().shape.count(); }
+    size_t workspace_size() const { return rows().workspace_size(); }
+    Status run(const T* dw, const T* v, const T* g, T* dv, T* dg, const Launch& launch) const {
+        return rows().run(launch, 0, dw, v, g, dv, dg);
+    }
+
+private:
+    L2Backward<T> rows() const {
+        return {{numel, rank, shape, norm_axes_mask, norm_total_extent}, stride_dw, stride_v, stride_dv};
+    }
+};
+
+}  // namespace bk
