@@ -118,7 +118,7 @@ if TYPE_CHECKING:
     from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
-    from baracuda.softmax import *  # noqa: F403
+    from baracuda.softmaxes import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -155,7 +155,7 @@ _OPS = {
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
-    "softmax": ("Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward"),
+    "softmaxes": ("Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward"),
 }
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}

@@ -78,10 +78,13 @@ def _made(spec: Spec) -> Any:
 def signature(spec: Spec, annotated: bool = False) -> str:
     """Parameters as they stand in a definition: arrays, numbers without a default, then the rest by keyword."""
     note = (lambda kind: f": {kind}") if annotated else (lambda kind: "")
-    parts = [f"{argument.name}{note('Array')}" for argument in spec.arrays]
-    parts += [f"{a.name}{note(_annotation(spec, a.number))}" for a in spec.numbers if a.default is REQUIRED]
-    parts.append("*")
     equals = " = " if annotated else "="
+    parts = [
+        f"{a.name}{note(_annotation(spec, a.number) if a.number else 'Array')}"
+        + (f"{equals}None" if a.default is None else "")
+        for a in spec.positional
+    ]
+    parts.append("*")
     parts += [
         f"{a.name}{note(_annotation(spec, a.number))}{equals}{a.default!r}"
         for a in spec.numbers
@@ -94,12 +97,18 @@ def signature(spec: Spec, annotated: bool = False) -> str:
 
 
 def _annotation(spec: Spec, number: str) -> str:
-    if number in ("dtype", "mode", "repeats"):
-        return {"dtype": "Any", "mode": "str | EmbeddingBagMode", "repeats": "int | Sequence[int]"}[number]
-    if number == "padding_idx":
-        return "int | None"
+    if number in _ANNOTATIONS:
+        return _ANNOTATIONS[number]
     found = next((p for p in spec.row.params if p.name == number), None)
     return "int" if found is None or found.dtype in ("i32", "i64") else "float"
+
+
+_ANNOTATIONS = {
+    "dtype": "Any", "mode": "str | EmbeddingBagMode", "repeats": "int | Sequence[int]", "padding_idx": "int | None",
+    "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
+    **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
+    **dict.fromkeys(("reduce_axis", "axes"), "int | Sequence[int] | None"), "norm_axes_mask": "int | Sequence[int]",
+}  # fmt: skip
 
 
 def summary(spec: Spec) -> str:
@@ -140,4 +149,12 @@ _SHAPES = {
     "prelu": "weight has one element, or one for each channel along axis.",
     "repeat": "repeats has a number for each axis, as numpy.tile has it.",
     "scan": "Arrays have one shape; negative axes count from the last. With reverse the scan starts at the other end.",
+    "softmax": "Arrays have one shape; negative axes count from the last.",
+    "reduce": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves them in "
+    "the result, of extent 1.",
+    "reduce_backward": "axis and keepdims are those of the function, dy and y have its result's shape.",
+    "reduce_to": "size broadcasts to the shape of x.",
+    "trace": "x has two axes; the diagonal begins at its first element.",
+    "norm": "axis is one, or a tuple of them; gamma and beta have their extents, statistics the shape of x with 1 there.",
+    "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
 }
