@@ -46,7 +46,8 @@ def test_every_row_has_a_function():
 def test_signature_and_help(name):
     function, spec = getattr(bk, name), specs()[name]
     parameters = inspect.signature(function).parameters
-    required = [a.name for a in spec.arrays] + [n.name for n in spec.numbers if n.default is REQUIRED]
+    required = [a.name for a in spec.positional if a.default is REQUIRED]
+    assert required == [a.name for a in (*spec.arrays, *spec.numbers) if a.default is REQUIRED]
     assert [p for p in parameters if parameters[p].default is inspect.Parameter.empty] == required
     keywords = [p for p in parameters if parameters[p].kind is inspect.Parameter.KEYWORD_ONLY]
     assert keywords[-1] == "out"

@@ -53,7 +53,7 @@ def gradient(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     if of_rows:  # of one axis alone
         whole = (*[shape[a] for a in kept], extent)
         values |= {"rank": len(whole), "shape": whole, "reduce_axis": len(kept), "reduce_extent": extent}
-        large = functools.partial(_merged, kept=kept, axes=axes, in_order=False)
+        large = functools.partial(_merged, kept=kept, axes=axes, in_order=True)  # the same one of x and dx
         small = functools.partial(_still, shape=shape, axes=axes, keeps=keeps, last=True)
         seen = {name: large if name in ("x", "dx") else small for name in pointers}
         orders = dict.fromkeys(("x", "dx"), (*kept, *axes))
