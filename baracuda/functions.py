@@ -156,5 +156,7 @@ _SHAPES = {
     "reduce_to": "size broadcasts to the shape of x.",
     "trace": "x has two axes; the diagonal begins at its first element.",
     "norm": "axis is one, or a tuple of them; gamma and beta have their extents, statistics the shape of x with 1 there.",
+    "loss": "reduction is none, mean or sum, a gradient's that of its function. Operands have the shape of x, targets one "
+    "element a row where they are classes, results one a term, or rank 0.",
     "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
 }

@@ -48,7 +48,8 @@ def array_of(spec, problem, argument):
     if argument.pointer in problem.null:
         return None
     if not argument.pointer:
-        return np.zeros(problem.arrays["d" + argument.name].shape, NATIVE[problem.arrays["dy"].dtype])
+        extents = [problem.scalars[word.split(" by ")[0]] for word in spec.extents.get(argument.name, "").split(", ") if word]
+        return np.zeros(extents or problem.arrays["dx"].shape, NATIVE[problem.arrays["dy"].dtype])
     array = problem.arrays[argument.pointer]
     shape = next((param.shape for param in spec.row.params if param.name == argument.pointer))
     if shape == "norm_total_extent":
@@ -78,7 +79,7 @@ def numbers_of(spec, problem):
             value = 1 / value
         elif number.number == "reduction_mode":
             value = REDUCTIONS[value]
-        elif number.number in ("hard", "log_input_flag"):
+        elif number.number in ("hard", "log_input_flag", "zero_infinity"):
             value = bool(value)
         found[number.name] = value
     return found
@@ -93,6 +94,8 @@ def is_of(spec, problem):
     if spec.layout == "reduce_to":
         return all(want in (1, have) for have, want in zip(problem.host["input_shape"], problem.host["output_shape"]))
     scalars = problem.scalars
+    if scalars.get("dinput_numel", 0) != scalars.get("n_rows", 0) * scalars.get("class_extent", 0) and spec.extents:
+        return False
     return all(scalars[name] == int(text) if text.isdigit() and name != "num_groups" else scalars[name] == scalars[text]
                for name, text in spec.fixed.items() if not (name == "num_groups" and text == "1"))  # fmt: skip
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions import normalization, reductions
+from baracuda._functions import losses, normalization, reductions
 from baracuda._functions.layout import Layout, Shape, axis_of, contiguous
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers, as_real
@@ -153,10 +153,15 @@ def _repeat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
     return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
 
 
+def _loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    return losses.loss(spec, shapes, numbers, LossReduction(_member(LossReduction, "reduction", numbers["reduction"])).name.lower())
+
+
 _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Layout]] = {
     "pointwise": _pointwise, "named": _named, "gated": _gated, "prelu": _prelu, "repeat": _repeat,
     "scan": _along_axis, "softmax": _along_axis, "norm": normalization.rows, "channels": normalization.channels, "reduce": reductions.along_axes,
     "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape, "trace": reductions.trace,
+    "loss": _loss,
 }  # fmt: skip
 
 
