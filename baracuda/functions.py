@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from baracuda._functions.spec import REQUIRED, Spec, specs
+from baracuda._optable import rows
 
 
 def __getattr__(name: str) -> Any:
@@ -114,22 +115,49 @@ _ANNOTATIONS = {
 def summary(spec: Spec) -> str:
     """What a function computes, in a line or so."""
     formula = spec.row.functions.get(spec.function, "")
-    for number in spec.numbers:
-        formula = re.sub(rf"\b{number.number}\b", number.name, formula)
-    return formula or spec.row.doc.partition(". ")[0].rstrip(".") + "."
+    return _renamed(spec, formula) if formula else _sentences(spec)[0]
 
 
 def documentation(spec: Spec) -> str:
     """The formula, arguments, dtypes, guarantee and errors, from the row."""
-    text = spec.row.doc.replace("{F}", spec.function)
-    more = text if spec.row.functions else text.partition(". ")[2]
-    paragraphs = [summary(spec), *["\n".join(textwrap.wrap(each, 96)) for each in (more, *_notes(spec)) if each]]
+    first, sentences = summary(spec), _sentences(spec)
+    text = " ".join(sentences if spec.row.functions and not spec.row.calls else sentences[1:])
+    notes = _notes(spec, f"{first} {text}")
+    paragraphs = [first, *["\n".join(textwrap.wrap(each, 96)) for each in (text, *notes) if each]]
     return "\n\n".join(paragraphs) + "\n"
 
 
-def _notes(spec: Spec) -> list[str]:
+def _sentences(spec: Spec) -> list[str]:
+    """What the row says. Where it names its functions, without what is about C's arguments that they lack."""
     row = spec.row
-    renamed = [f"{ours} is {theirs}" for theirs, ours in spec.names.items() if theirs and ours != theirs]
+    while twin := re.match(r"Another name of (\S+?)[.:]", row.doc):
+        row = next(other for other in rows() if other.name == twin[1])
+    first, _, rest = row.doc.replace("{F}", spec.function).partition(". ")
+    first = first.rstrip(".") + "."
+    if not row.calls:
+        return [first, rest] if rest else [first]
+    own = {argument.name for argument in (*spec.arrays, *spec.numbers, *spec.outputs)}
+    foreign = {param.name for param in row.params} - own - {"input"} | {"NULL", "results"}
+    kept = [each for each in re.split(r"(?<=\.) ", rest) if each and not foreign.intersection(re.findall(r"\w+", each))]
+    return [_renamed(spec, first), *kept]
+
+
+def _renamed(spec: Spec, text: str) -> str:
+    """A formula in the names of the function."""
+    numbers = {number.number for number in spec.numbers}
+    for theirs, ours in spec.names.items():
+        if theirs in numbers or (spec.row.calls and theirs not in ("", "out")):
+            text = re.sub(rf"\b{theirs}\b", f"({ours})^-1" if theirs == "inv_tau" else ours, text)
+    if spec.row.calls:
+        text = re.sub(r"[:;,] (stride_\w+|NULL)\b[^;.]*", "", text)
+        text = text.replace("the axes in axis", "axis").replace("of x x,", "of logits x,")
+    return text
+
+
+def _notes(spec: Spec, text: str) -> list[str]:
+    row, words = spec.row, set(re.findall(r"\w+", text))
+    names = {theirs: ours for theirs, ours in spec.names.items() if theirs not in ("", "out", ours)}
+    renamed = [f"{ours} is {theirs}" for theirs, ours in names.items() if not row.calls or theirs in words]
     dtypes = " ".join(dict.fromkeys(d for r in spec.rows for d in r.slots["T"] if d not in ("s4", "u4")))
     accumulates = f"{spec.names[row.accumulates]} is added to where it is given as out." if row.accumulates else ""
     return [
@@ -157,6 +185,6 @@ _SHAPES = {
     "trace": "x has two axes; the diagonal begins at its first element.",
     "norm": "axis is one, or a tuple of them; gamma and beta have their extents, statistics the shape of x with 1 there.",
     "loss": "reduction is none, mean or sum, a gradient's that of its function. Operands have the shape of x, targets one "
-    "element a row where they are classes, results one a term, or rank 0.",
+    "element a row where they are classes, results one a term, or rank 0. In a gradient s is dy, for the mean over the number of terms.",
     "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
 }

@@ -27,7 +27,13 @@ _library = torch.library.Library(_NAMESPACE, "FRAGMENT")
 _lock = threading.RLock()
 _begun: set[str] = set()  # PyTorch asks its namespace for an operator while it is being registered
 _registered: dict[str, Any] = {}
-_TYPES = {"dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?"}
+_TYPES = {
+    "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
+    "output_shape": "SymInt[]", "num_groups": "int",
+    **dict.fromkeys(("reduce_axis", "axes", "norm_axes_mask"), "int[]?"),
+    **dict.fromkeys(("keepdims", "hard", "zero_infinity", "log_input_flag"), "bool"),
+}  # fmt: skip
+_SEVERAL = ("repeats", "size", "axis")  # numbers that may be one or several
 # A step whose gradient is itself a function, though the table has none: (its name, its arguments).
 _OWN_GRADIENTS: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
     "cast": lambda dy, given: _operator("cast")(dy, given["x"].dtype),
@@ -94,9 +100,11 @@ def _define(spec: Spec) -> None:
 
 def _schema(spec: Spec) -> str:
     """gelu(Tensor x) -> Tensor"""
-    parts = [f"Tensor {array.name}" for array in spec.arrays]
-    parts += [f"{_type(spec, n)} {n.name}" for n in spec.numbers if n.default is REQUIRED]
-    optional = [f"{_type(spec, n)} {n.name}={_default(n.default)}" for n in spec.numbers if n.default is not REQUIRED]
+    parts = [
+        f"{_type(spec, a)} {a.name}" if a.number
+        else f"Tensor {a.name}" if a.default is REQUIRED else f"Tensor? {a.name}=None" for a in spec.positional
+    ]  # fmt: skip
+    optional = [f"{_type(spec, n)} {n.name}={_default(spec, n)}" for n in spec.numbers if n.default is not REQUIRED]
     optional += ["bool[]? needs=None"] * spec.is_partial
     results = ", ".join(["Tensor"] * len(spec.outputs))
     arguments = ", ".join([*parts, *(["*"] if optional else []), *optional])
@@ -114,26 +122,30 @@ def _type(spec: Spec, number: Argument) -> str:
     return "int" if param.dtype in ("i32", "i64") else "Scalar" if param.dtype.startswith("T") else "float"
 
 
-def _default(value: object) -> str:
+def _default(spec: Spec, number: Argument) -> str:
+    value = number.default
+    if _type(spec, number).endswith("[]?") and value is not None:
+        return f"[{value}]"
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
 def _made(spec: Spec) -> Any:
     """A function of the signature of the spec, which torch.compile looks through."""
-    arrays = [array.name for array in spec.arrays]
     typed = [a.name for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
-    numbers = [(n.name, n.default is REQUIRED) for n in spec.numbers]
-    given = ", ".join([*arrays, *[name for name, required in numbers if required],
-                       *[f"{name}={name}" for name, required in numbers if not required],
+    options = [n.name for n in spec.numbers if n.default is not REQUIRED]
+    given = ", ".join([*[a.name for a in spec.positional], *[f"{name}={name}" for name in options],
                        *["needs=needs"] * spec.is_partial])  # fmt: skip
+    whole = specs().get(f"{spec.name}_forward", spec)  # which has what the gradient reads among its results
+    picked = "[0]" if whole is not spec else ""
     signature = functions.signature(spec).removesuffix(", out=None").removesuffix(", *").replace("*, out=None", "")
     lines = [f"def {spec.name}({signature}):"]
     if len(typed) > 1:
         lines.append(f"    {', '.join(typed)} = promoted({', '.join(typed)})")
-    if any(name == "repeats" for name, _ in numbers):
-        lines.append("    repeats = [repeats] if isinstance(repeats, int) else repeats")
-    lines.append(f"    return operator({given})")
-    scope: dict[str, Any] = {"operator": _operator(spec.name), "promoted": _promoted}
+    for number in spec.numbers:
+        if number.name in _SEVERAL and "[]" in _type(spec, number):
+            lines.append(f"    {number.name} = [{number.name}] if isinstance({number.name}, int) else {number.name}")
+    lines.append(f"    return operator({given}){picked}")
+    scope: dict[str, Any] = {"operator": _operator(whole.name), "promoted": _promoted}
     exec(compile("\n".join(lines), f"<baracuda.torch.{spec.name}>", "exec"), scope)
     made = scope[spec.name]
     made.__doc__, made.__module__ = f"{functions.summary(spec)}\n\nSee baracuda.{spec.name}.\n", __name__
@@ -141,14 +153,14 @@ def _made(spec: Spec) -> Any:
 
 
 def _promoted(*arrays: Any) -> list[Any]:
-    """Tensors of one dtype, in the place of Python numbers as well."""
+    """Tensors of one dtype, in the place of Python numbers as well; None stays what it is."""
     tensors = [array for array in arrays if isinstance(array, torch.Tensor)]
     if not tensors:
         raise InvalidProblemError("none of the arguments is a tensor")
     dtype, device = tensors[0].dtype, tensors[0].device
     for other in tensors[1:]:
         dtype = torch.promote_types(dtype, other.dtype)
-    return [_as_tensor(array, dtype, device) for array in arrays]
+    return [None if array is None else _as_tensor(array, dtype, device) for array in arrays]
 
 
 def _as_tensor(array: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -181,10 +193,10 @@ def _fake(spec: Spec) -> Callable[..., Any]:
     """Results without memory, of the right shape and dtype."""
 
     def fake(*arguments: Any, needs: Sequence[bool] | None = None, **numbers: Any) -> Any:
-        count = len(spec.arrays)
-        arrays = {array.name: value for array, value in zip(spec.arrays, arguments)}
-        required = [number.name for number in spec.numbers if number.default is REQUIRED]
-        numbers = {n.name: n.default for n in spec.numbers} | numbers | dict(zip(required, arguments[count:]))
+        given = {number.name: number.default for number in spec.numbers} | numbers
+        given |= {a.name: value for a, value in zip(spec.positional, arguments)}
+        arrays = {a.name: given[a.name] for a in spec.arrays if given.get(a.name) is not None}
+        numbers = {number.name: given[number.name] for number in spec.numbers}
         layout = solve(spec, {name: tuple(array.shape) for name, array in arrays.items()}, numbers)
         like = arguments[0]
         results = []
@@ -222,12 +234,15 @@ class _Gradient:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.gradient = specs().get(f"{spec.name}_backward")
-        self.inputs = [a.name for a in spec.arrays] + [n.name for n in spec.numbers if n.default is REQUIRED]
+        self.gradient = specs().get(f"{spec.name.removesuffix('_forward')}_backward")
+        self.inputs = [argument.name for argument in spec.positional]
+        known = {*self.inputs, *[n.name for n in spec.numbers]}
+        if self.gradient is not None:
+            self.read = [a.name for a in self.gradient.arrays if a.pointer and a.name not in ("dy", "dout")]
+            if not {*self.inputs, *[output.name for output in spec.outputs]}.issuperset(self.read):
+                self.gradient = None  # it reads what this operator has not
         self.operator = None if self.gradient is None else _operator(self.gradient.name)
         if self.gradient is not None:
-            known = {*self.inputs, *[n.name for n in spec.numbers]}
-            self.read = [a.name for a in self.gradient.arrays if a.pointer and a.name not in ("dy", "dout")]
             self.shaped = [a.name for a in self.gradient.arrays if not a.pointer]
             self.extents = {n.name: self._extent(n.number) for n in self.gradient.numbers if n.name not in known}
 
@@ -245,7 +260,10 @@ class _Gradient:
         if self.gradient is None:
             self._save_for_own(ctx, given)
             return
-        ctx.save_for_backward(*[given.get(name, output) for name in self.read])
+        if isinstance(output, tuple):  # statistics that the gradient reads
+            ctx.mark_non_differentiable(*output[1:])
+        outputs = dict(zip([o.name for o in self.spec.outputs], output if isinstance(output, tuple) else (output,)))
+        ctx.save_for_backward(*[given[n] if n in given else outputs.get(n, output) for n in self.read])
         ctx.shapes = [given[name].shape for name in self.shaped]
         ctx.numbers |= {name: given[array].shape[axis] for name, (array, axis) in self.extents.items()}
 
@@ -269,13 +287,12 @@ class _Gradient:
         assert spec is not None
         values = dict(zip(self.read, ctx.saved_tensors)) | ctx.numbers
         values |= {name: dy.new_empty(()).expand(shape) for name, shape in zip(self.shaped, ctx.shapes)}
-        arrays = [values.get(a.name, dy) for a in spec.arrays]
-        required = [values[n.name] for n in spec.numbers if n.default is REQUIRED]
+        positional = [values[a.name] if a.name in values else dy for a in spec.positional]
         options = {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
         wanted = dict(zip(self.inputs, ctx.needs_input_grad))
         of = [output.name.removeprefix("d") for output in spec.outputs]
         if spec.is_partial:
             options["needs"] = [bool(wanted[name]) for name in of]
         assert self.operator is not None
-        results = self.operator(*arrays, *required, **options)
+        results = self.operator(*positional, **options)
         return dict(zip(of, results if len(of) > 1 else (results,)))
