@@ -30,8 +30,8 @@ _registered: dict[str, Any] = {}
 _TYPES = {
     "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
     "output_shape": "SymInt[]", "num_groups": "int",
-    **dict.fromkeys(("reduce_axis", "axes", "norm_axes_mask"), "int[]?"),
-    **dict.fromkeys(("keepdims", "hard", "zero_infinity", "log_input_flag"), "bool"),
+    **dict.fromkeys(("reduce_axis", "axes"), "int[]?"), "norm_axes_mask": "int[]",
+    **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
 }  # fmt: skip
 _SEVERAL = ("repeats", "size", "axis")  # numbers that may be one or several
 # A step whose gradient is itself a function, though the table has none: (its name, its arguments).
@@ -124,7 +124,7 @@ def _type(spec: Spec, number: Argument) -> str:
 
 def _default(spec: Spec, number: Argument) -> str:
     value = number.default
-    if _type(spec, number).endswith("[]?") and value is not None:
+    if _type(spec, number) == "int[]":
         return f"[{value}]"
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
@@ -209,10 +209,11 @@ def _fake(spec: Spec) -> Callable[..., Any]:
 
 
 def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbers: Mapping[str, Any]) -> torch.dtype:
-    slot = _dtype_of(spec, output.pointer)
+    slot, _, form = _dtype_of(spec, output.pointer).partition(".")
     if slot == "T":
         typed = [a for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
-        return next(iter([arrays[a.name] for a in typed if a.pointer] or [arrays[typed[0].name]])).dtype  # type: ignore[no-any-return]
+        found = next(iter([arrays[a.name] for a in typed if a.pointer] or [arrays[typed[0].name]])).dtype
+        return torch.promote_types(found, torch.float32) if form else found  # type: ignore[no-any-return]
     if slot == "U":
         return numbers["dtype"]  # type: ignore[no-any-return]
     kind = ElementKind.BOOL if slot == "u8" else as_element(spec.row.slots.get(slot, (slot,))[0])
