@@ -9,12 +9,14 @@ import baracuda as bk
 import tolerances
 from baracuda._functions.spec import REQUIRED, specs
 from cases import CASES, Draw
+from cases.gemm import ACTIVATIONS
 from cases.reductions import reduced
 from naming import Tries
 from placement import odd
 from tools.oracle.numerics import encode
 
 CALLED = {name: spec for name, spec in specs().items() if spec.row.calls}
+PRODUCTS = {name: spec for name, spec in CALLED.items() if spec.layout in ("matmul", "linear")}
 LARGEST = 20_000  # elements of the problems that are tried
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
 REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
@@ -100,7 +102,7 @@ def is_of(spec, problem):
                for name, text in spec.fixed.items() if not (name == "num_groups" and text == "1"))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CALLED)
+@pytest.mark.parametrize("name", sorted(set(CALLED) - set(PRODUCTS)))
 def test_problems_of_the_cases(name):
     """Each twice, since the second call only fills in addresses."""
     spec, tried = CALLED[name], 0
@@ -239,3 +241,63 @@ def test_what_is_left_out():
             part = getattr(bk, f"{name}_backward")(given, given, *results[1:], needs=needs)
             np.testing.assert_allclose(part[k], whole[k], 1e-12)
             assert [each is None for each in part] == [not need for need in needs]
+
+
+# --- products of matrices ---------------------------------------------------------------------------------------------
+
+MATRICES = {
+    "dense": lambda a: a,
+    "columns": lambda a: np.swapaxes(np.swapaxes(a, -1, -2).copy(), -1, -2) if a.ndim > 1 else a,
+    "backwards": lambda a: np.flip(np.flip(a).copy()),
+    "gaps": lambda a: np.repeat(a, 2, -1)[..., ::2],
+    "padded": lambda a: np.concatenate([a, a], -1)[..., : a.shape[-1]],
+    "outer": lambda a: a.T.copy().T,
+}
+SIDES = [
+    ((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)),
+    ((3, 4), (2, 4, 5)), ((2, 2, 3, 4), (2, 2, 4, 5)), ((1, 4), (4, 1)), ((0, 4), (4, 5)), ((3, 0), (0, 5)),
+    ((1, 1), (1, 1)), ((2, 1, 4), (4,)), ((4,), (2, 4, 3)), ((2, 3, 4), (1, 4, 5)), ((0, 3, 4), (0, 4, 5)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_matmul(rng, dtype):
+    """Exact: sums of small numbers. Every pair of layouts, of which two by columns are no one of C's."""
+    for (first, second), one, other in itertools.product(SIDES, MATRICES, MATRICES):
+        a, b = MATRICES[one](odd(rng, first, -2, 2, 8).astype(dtype)), MATRICES[other](odd(rng, second, -2, 2, 8).astype(dtype))
+        want = np.matmul(a.astype(np.float64), b.astype(np.float64))
+        got = bk.matmul(a, b)
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got, want.astype(dtype))
+        out = np.full_like(got, np.nan)
+        assert bk.matmul(a, b, out=out) is out
+        np.testing.assert_array_equal(out, got)
+
+
+def test_matmul_of_what_does_not_fit():
+    a, b = np.ones((3, 4)), np.ones((2, 4, 5))
+    for first, second, error, text in (
+        (a, a, bk.InvalidProblemError, "the sums have 4 and 3 terms"),
+        (np.float64(1), a, bk.InvalidProblemError, r"a has shape \(\), must have an axis"),
+        (np.ones((1, 3, 3, 4)), b, bk.UnsupportedError, "b broadcasts along some axes of matrices alone"),
+        (a.astype(np.int32), a.astype(np.int32).T, bk.UnsupportedError, "a has dtype i32, must be one of"),
+    ):
+        with pytest.raises(error, match=text):
+            bk.matmul(first, second)
+    with pytest.raises(bk.InvalidProblemError, match=r"expected \(\.\.\., k\) and \(n, k\)"):
+        bk.linear(a, np.ones((5, 3)))
+    with pytest.raises(bk.InvalidProblemError, match=r"bias has shape \(4,\), expected \(5,\)"):
+        bk.linear(a, np.ones((5, 4)), np.ones(4))
+
+
+@pytest.mark.parametrize("name", sorted(set(PRODUCTS) - {"matmul"}))
+def test_linear(rng, name):
+    activation = ACTIVATIONS[name.removeprefix("linear").removeprefix("_")]
+    for dtype, shape, one, other in itertools.product(
+        (np.float32, np.float64), ((4,), (3, 4), (2, 3, 4), (0, 4)), MATRICES, ("dense", "columns", "padded")
+    ):
+        x, weight = MATRICES[one](odd(rng, shape, -2, 2).astype(dtype)), MATRICES[other](odd(rng, (5, 4), -2, 2).astype(dtype))
+        for bias in (None, odd(rng, (5,), -2, 2).astype(dtype)):
+            z = x.astype(np.float64) @ weight.T.astype(np.float64) + (0 if bias is None else bias)
+            want = np.asarray(activation(z)) if z.size else z
+            np.testing.assert_allclose(getattr(bk, name)(x, weight, bias), want, rtol=1e-5, atol=1e-6)

@@ -30,6 +30,8 @@ SHAPES = {
     "reduce_backward": {"x": (3, 4, 2), "y": (), "dy": ()},
     "reduce_to": {"x": (3, 4)},
     "trace": {"x": (3, 4)},
+    "matmul": {"a": (3, 4), "b": (4, 2)},
+    "linear": {"x": (3, 4), "weight": (2, 4), "bias": (2,)},
     "norm": {**dict.fromkeys(("x", "dy"), (3, 4)), **dict.fromkeys(("gamma", "beta"), (4,))},
     "channels": {**dict.fromkeys(("x", "dy"), (2, 4, 3)), **dict.fromkeys(("gamma", "beta"), (4,))},
 }

@@ -12,6 +12,7 @@ _KINDS = {
     "softmax": ("softmax_axis",), "norm": ("norm_axes_mask",), "channels": ("spatial_extent",), "reduce_to": ("input_stride",),
     "trace": ("stride_row",), "reduce": ("reduce_extent", "output_shape"),
     "reduce_backward": ("stride_dx", "stride_dy"), "loss": ("reduction_mode",), "matmul": ("layout", "batch"),
+    "linear": ("lda", "bias"),
 }  # fmt: skip
 
 

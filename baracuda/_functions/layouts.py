@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions import losses, normalization, reductions
+from baracuda._functions import losses, normalization, products, reductions
 from baracuda._functions.layout import Layout, Shape, axis_of, contiguous
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers, as_real
@@ -161,7 +161,7 @@ _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Lay
     "pointwise": _pointwise, "named": _named, "gated": _gated, "prelu": _prelu, "repeat": _repeat,
     "scan": _along_axis, "softmax": _along_axis, "norm": normalization.rows, "channels": normalization.channels, "reduce": reductions.along_axes,
     "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape, "trace": reductions.trace,
-    "loss": _loss,
+    "loss": _loss, "matmul": products.matmul, "linear": products.linear,
 }  # fmt: skip
 
 

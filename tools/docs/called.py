@@ -24,6 +24,7 @@ OF_LOSSES = {
 }  # fmt: skip
 BY_NAME = {
     "u": "np.random.default_rng(1).random((2, 3), np.float32)", "gamma": "np.array([1, 2, 3], np.float32)",
+    "weight": OTHERS, "bias": "np.array([1, -1], np.float32)", "b": "np.array([[1, 0], [0, 1], [1, 1]], np.float32)",
     "beta": "np.array([0.5, 0, -0.5], np.float32)", "target_lengths": "np.array([2])",
 }  # fmt: skip
 SECOND = ("target", "x2", "positive")  # operands that had better not be what the first one is
