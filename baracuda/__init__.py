@@ -67,6 +67,7 @@ from baracuda.kinds import (
     BinaryCmpKind,
     BinaryKind,
     CrossEntropyTargetKind,
+    DenseLayout,
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
@@ -109,6 +110,7 @@ if TYPE_CHECKING:
     from baracuda.elementwise.where import *  # noqa: F403
     from baracuda.embedding import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
+    from baracuda.gemm import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
@@ -135,6 +137,7 @@ _OPS = {
     "elementwise.unary": "Unary UnaryBackward UnaryParam UnaryParamBackward",
     "elementwise.where": "Where WhereBackward",
     "embedding": "EmbeddingBag EmbeddingBagBackward",
+    "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
     "image": "AffineGrid2d",
     "loss.ctc": "CtcLoss CtcLossBackward",
     "loss.elementwise": (
@@ -199,6 +202,7 @@ __all__ = [
     "BufferTooSmallError",
     "CrossEntropyTargetKind",
     "CheckError",
+    "DenseLayout",
     "Descriptor",
     "ElementKind",
     "EmbeddingBagMode",

@@ -149,7 +149,13 @@ def _renamed(spec: Spec, text: str) -> str:
         if theirs in numbers or (spec.row.calls and theirs not in ("", "out")):
             text = re.sub(rf"\b{theirs}\b", f"({ours})^-1" if theirs == "inv_tau" else ours, text)
     for name, value in spec.fixed.items():  # a factor of 1, a term of 0
-        text = re.sub(rf"\b{name} (?=\w)|; with {name}[^;.]*" if value == "1" else rf" \+ {name} \w+(\[[^]]*\])?|; with {name}[^;.]*", "", text)
+        text = re.sub(
+            rf"\b{name} (?=\w)|; with {name}[^;.]*"
+            if value == "1"
+            else rf" \+ {name} \w+(\[[^]]*\])?|; with {name}[^;.]*",
+            "",
+            text,
+        )
     if spec.row.calls:
         text = re.sub(r"[:;,] (stride_\w+|NULL)\b[^;.]*", "", text)
         text = text.replace("the axes in axis", "axis").replace("of x x,", "of logits x,")
@@ -180,15 +186,18 @@ _SHAPES = {
     "repeat": "repeats has a number for each axis, as numpy.tile has it.",
     "scan": "Arrays have one shape; negative axes count from the last. With reverse the scan starts at the other end.",
     "softmax": "Arrays have one shape; negative axes count from the last.",
-    "reduce": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves them in "
-    "the result, of extent 1.",
+    "reduce": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves them "
+    "in the result, of extent 1.",
     "reduce_backward": "axis and keepdims are those of the function, dy and y have its result's shape.",
     "reduce_to": "size broadcasts to the shape of x.",
     "trace": "x has two axes; the diagonal begins at its first element.",
-    "norm": "axis is one, or a tuple of them; gamma and beta have their extents, statistics the shape of x with 1 there.",
-    "loss": "reduction is none, mean or sum, a gradient's that of its function. Operands have the shape of x, targets one "
-    "element a row where they are classes, results one a term, or rank 0. In a gradient s is dy, for the mean over the number of terms.",
-    "matmul": "As numpy.matmul: of arrays of more axes the last two are matrices; leading axes are equal, or there is one matrix.",
+    "norm": "axis is one, or a tuple of them; gamma and beta have their extents, statistics the shape of x with 1 "
+    "there.",
+    "loss": "reduction is none, mean or sum, a gradient's that of its function. Operands have the shape of x, targets "
+    "one element a row where they are classes, results one a term, or rank 0. In a gradient s is dy, for the mean over "
+    "the number of terms.",
+    "matmul": "As numpy.matmul: of arrays of more axes the last two are matrices; leading axes are equal, or there is "
+    "one matrix.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",
     "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
 }

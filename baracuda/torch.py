@@ -288,7 +288,7 @@ class _Gradient:
         assert spec is not None
         values = dict(zip(self.read, ctx.saved_tensors)) | ctx.numbers
         values |= {name: dy.new_empty(()).expand(shape) for name, shape in zip(self.shaped, ctx.shapes)}
-        positional = [values[a.name] if a.name in values else dy for a in spec.positional]
+        positional = [values.get(a.name, dy) for a in spec.positional]
         options = {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
         wanted = dict(zip(self.inputs, ctx.needs_input_grad))
         of = [output.name.removeprefix("d") for output in spec.outputs]

@@ -1,4 +1,4 @@
-"""Functions that rows name by `call`: on the problems of tests/cases against the references there, and on more shapes."""
+"""Functions that rows name by `call`: on the problems of tests/cases against their references, and on more shapes."""
 
 import itertools
 
@@ -50,10 +50,12 @@ def array_of(spec, problem, argument):
     if argument.pointer in problem.null:
         return None
     if not argument.pointer:
-        extents = [problem.scalars[word.split(" by ")[0]] for word in spec.extents.get(argument.name, "").split(", ") if word]
+        extents = [
+            problem.scalars[word.split(" by ")[0]] for word in spec.extents.get(argument.name, "").split(", ") if word
+        ]
         return np.zeros(extents or problem.arrays["dx"].shape, NATIVE[problem.arrays["dy"].dtype])
     array = problem.arrays[argument.pointer]
-    shape = next((param.shape for param in spec.row.params if param.name == argument.pointer))
+    shape = next(param.shape for param in spec.row.params if param.name == argument.pointer)
     if shape == "norm_total_extent":
         return cells(array).reshape([problem.host["shape"][a] for a in axes_of(spec, problem)])
     if shape == "group_count" and problem.scalars["group_kind"]:
@@ -264,7 +266,10 @@ SIDES = [
 def test_matmul(rng, dtype):
     """Exact: sums of small numbers. Every pair of layouts, of which two by columns are no one of C's."""
     for (first, second), one, other in itertools.product(SIDES, MATRICES, MATRICES):
-        a, b = MATRICES[one](odd(rng, first, -2, 2, 8).astype(dtype)), MATRICES[other](odd(rng, second, -2, 2, 8).astype(dtype))
+        a, b = (
+            MATRICES[one](odd(rng, first, -2, 2, 8).astype(dtype)),
+            MATRICES[other](odd(rng, second, -2, 2, 8).astype(dtype)),
+        )
         want = np.matmul(a.astype(np.float64), b.astype(np.float64))
         got = bk.matmul(a, b)
         assert got.dtype == dtype
@@ -296,7 +301,10 @@ def test_linear(rng, name):
     for dtype, shape, one, other in itertools.product(
         (np.float32, np.float64), ((4,), (3, 4), (2, 3, 4), (0, 4)), MATRICES, ("dense", "columns", "padded")
     ):
-        x, weight = MATRICES[one](odd(rng, shape, -2, 2).astype(dtype)), MATRICES[other](odd(rng, (5, 4), -2, 2).astype(dtype))
+        x, weight = (
+            MATRICES[one](odd(rng, shape, -2, 2).astype(dtype)),
+            MATRICES[other](odd(rng, (5, 4), -2, 2).astype(dtype)),
+        )
         for bias in (None, odd(rng, (5,), -2, 2).astype(dtype)):
             z = x.astype(np.float64) @ weight.T.astype(np.float64) + (0 if bias is None else bias)
             want = np.asarray(activation(z)) if z.size else z

@@ -35,12 +35,27 @@ SHAPES = {
     "norm": {**dict.fromkeys(("x", "dy"), (3, 4)), **dict.fromkeys(("gamma", "beta"), (4,))},
     "channels": {**dict.fromkeys(("x", "dy"), (2, 4, 3)), **dict.fromkeys(("gamma", "beta"), (4,))},
 }
-STATISTICS = {"norm": (3, 1), "batch_norm_backward": (4,), "group_norm_backward": (2, 2), "instance_norm_backward": (2, 4)}
+STATISTICS = {
+    "norm": (3, 1),
+    "batch_norm_backward": (4,),
+    "group_norm_backward": (2, 2),
+    "instance_norm_backward": (2, 4),
+}
 EXTENTS = {  # of losses
     "n_rows": 3, "class_extent": 4, "d_extent": 4, "max_time": 5, "batch_size": 2, "num_classes": 4,
     "max_target_len": 2, "states": 5,
 }  # fmt: skip
-NUMBERS = {"size": [4], "num_groups": 2, "dtype": torch.float32, "repeats": [2, 3], "n": 3, "exponent": 2.5, "value": 2, "scale": 3, "offset": 1}
+NUMBERS = {
+    "size": [4],
+    "num_groups": 2,
+    "dtype": torch.float32,
+    "repeats": [2, 3],
+    "n": 3,
+    "exponent": 2.5,
+    "value": 2,
+    "scale": 3,
+    "offset": 1,
+}
 NUMBERS |= {"p0": 0.5, "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6}
 NAMED = {  # shapes, and the numbers that follow from none
     "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
@@ -80,7 +95,9 @@ def sample(name):
         arrays.append(INDICES.get(argument.name, drawn(name, shape_of(spec, k), native_of, generator)))
     numbers = NAMED.get(name, ({}, {}))[1]
     values = dict(zip([a.name for a in spec.arrays], arrays))
-    needed = [values[a.name] if a.name in values else numbers.get(a.name, NUMBERS.get(a.name, 2)) for a in spec.positional]
+    needed = [
+        values[a.name] if a.name in values else numbers.get(a.name, NUMBERS.get(a.name, 2)) for a in spec.positional
+    ]
     options = {n.name: numbers[n.name] for n in spec.numbers if n.name in numbers and n.default is not REQUIRED}
     return tuple(needed), options
 
@@ -90,7 +107,9 @@ def shape_of(spec, position):
     if spec.layout == "pointwise":
         return shapes[position]
     if spec.layout == "loss":
-        words = next((p.shape for p in spec.row.params if p.name == spec.arrays[position].pointer), "n_rows, class_extent")
+        words = next(
+            (p.shape for p in spec.row.params if p.name == spec.arrays[position].pointer), "n_rows, class_extent"
+        )
         found = {"numel": (3, 4), "results": ()}
         return found[words] if words in found else tuple(EXTENTS[word.split(" by ")[0]] for word in words.split(", "))
     if name in ("mean", "inv_std", "rms"):

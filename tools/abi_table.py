@@ -65,9 +65,9 @@ indexes        the operands that are indices, of what, one a line: `ids < num_se
 call           functions on arrays, one a line, for rows of families whose functions do not follow from the parameters
                alone: `name(array, number, array = None, *, number = default) -> result, result`. `c as name` is C's
                parameter by another name, and `c is value`, of a number or another parameter's name, one that
-               the function leaves no choice. What is no parameter is an array whose shape alone counts, with its extents
-               in brackets where they have names, or a number of the layout (baracuda/_functions). Without `->` the
-               results are all outputs. A name alone stands for the signature that another row has
+               the function leaves no choice. What is no parameter is an array whose shape alone counts, with its
+               extents in brackets where they have names, or a number of the layout (baracuda/_functions). Without `->`
+               the results are all outputs. A name alone stands for the signature that another row has
 doc            one paragraph for the header and the op list; that of a strided form that follows from `pointwise` is
                written by the generator
 """
@@ -303,7 +303,9 @@ def parse_call(line: str, params: tuple[Param, ...]) -> Call:
             default = () if default is None else (ast.literal_eval(default),)
             arguments.append((own, source or (own if own in known else ""), extents or "", default, by_keyword))
     outputs = [p.name for p in params if p.is_output]
-    named = [item.strip().partition(" as ") for item in results.split(",")] if results else [(o, "", "") for o in outputs]
+    named = (
+        [item.strip().partition(" as ") for item in results.split(",")] if results else [(o, "", "") for o in outputs]
+    )
     if unknown := [source for source, _, _ in named if source not in outputs]:
         raise TableError(f"call: {unknown[0]!r} is no output")
     return Call(name, tuple(arguments), tuple(fixed), tuple((own or source, source) for source, _, own in named))

@@ -9,8 +9,8 @@ from baracuda._optable import CallRow, Row, rows
 
 # Kinds of layouts.LAYOUTS, and the parameters by which a row is of one.
 _KINDS = {
-    "softmax": ("softmax_axis",), "norm": ("norm_axes_mask",), "channels": ("spatial_extent",), "reduce_to": ("input_stride",),
-    "trace": ("stride_row",), "reduce": ("reduce_extent", "output_shape"),
+    "softmax": ("softmax_axis",), "norm": ("norm_axes_mask",), "channels": ("spatial_extent",),
+    "reduce_to": ("input_stride",), "trace": ("stride_row",), "reduce": ("reduce_extent", "output_shape"),
     "reduce_backward": ("stride_dx", "stride_dy"), "loss": ("reduction_mode",), "matmul": ("layout", "batch"),
     "linear": ("lda", "bias"),
 }  # fmt: skip
@@ -34,7 +34,13 @@ def _spec(name: str, variants: list[tuple[str, Row, str, CallRow]]) -> Spec:
     for argument in call.arguments:
         if argument.name not in {array.name for array in arrays}:
             default = argument.default[0] if argument.default else REQUIRED
-            numbers.append(Argument(argument.name, number=argument.source or {"axis": "axes"}.get(argument.name, argument.name), default=default))
+            numbers.append(
+                Argument(
+                    argument.name,
+                    number=argument.source or {"axis": "axes"}.get(argument.name, argument.name),
+                    default=default,
+                )
+            )
     outputs = tuple(Argument(own, source) for own, source in call.results)
     rows_of = sorted(dict.fromkeys(variant[1] for variant in variants), key=lambda other: other is not row)
     return Spec(

@@ -59,7 +59,9 @@ class Prepared:
     like: int  # the array beside which they are made
     results: list[tuple[tuple[int, ...], Any] | None]  # shape and native dtype; None for one that is not wanted
     scalars: list[tuple[int, ElementKind]]  # positions of Python numbers among the arrays, and what they become
-    copies: list[tuple[int, tuple[int, ...]]]  # positions of arrays that C wants in row-major order, of axes in an order
+    copies: list[
+        tuple[int, tuple[int, ...]]
+    ]  # positions of arrays that C wants in row-major order, of axes in an order
     wanted: list[bool]  # whether the caller gets each result; C writes some all the same
     clears: bool  # whether results are cleared first, to be added to
     slots: list[int]  # of each C pointer, its position among arrays, results, and None
@@ -242,9 +244,9 @@ class _Problem:
         halves = getattr(self.descriptor, "output_shape", None)  # of gated operands
         return strides[axis] if halves is None else int(halves[axis] * strides[axis])
 
-
     def step(self, name: str, strides: tuple[int, ...]) -> int:
-        return strides[self._layout.steps[name]]
+        found = self._layout.values.get(name)  # a pitch
+        return strides[self._layout.steps[name]] if found is None else int(found)
 
 
 class _Preparation:
@@ -354,8 +356,8 @@ class _Preparation:
         for element in (self.element,) if self.element is not ElementKind.F32_STRICT else ():
             if found := op_names(spec.patterns, "", element.symbol, output.symbol):
                 return found
-        known_kinds = [k for k in ElementKind if k not in _PACKED
-                       and op_names(spec.patterns, "", k.symbol, output.symbol if spec.row.calls else "f32")]  # fmt: skip
+        target = output.symbol if spec.row.calls else "f32"
+        known_kinds = [k for k in ElementKind if k not in _PACKED and op_names(spec.patterns, "", k.symbol, target)]
         tokens = ", ".join(dict.fromkeys(k.token for k in known_kinds))
         if "U" in spec.row.slots and self.element in known_kinds:
             raise UnsupportedError(f"dtype is {output}, must be one of {tokens}")

@@ -35,7 +35,7 @@ class Layout:
     seen: dict[str, See] = dataclasses.field(default_factory=dict)
     orders: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     steps: dict[str, int] = dataclasses.field(default_factory=dict)
-    place: Callable[[dict[str, "TensorRef | None"]], dict[str, Any]] | None = None
+    place: Callable[[dict[str, TensorRef | None]], dict[str, Any]] | None = None
 
 
 def axis_of(name: str, axis: object, shape: Shape) -> int:

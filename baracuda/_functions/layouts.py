@@ -1,7 +1,7 @@
 """How the shapes of a function's operands follow from one another, and the numbers that C is told of them.
 
-Each kind of layout is a function here, in reductions.py, normalization.py, losses.py or products.py, which makes a Layout
-of the shapes of the arrays and the numbers of a call.
+Each kind of layout is a function here, in reductions.py, normalization.py, losses.py or products.py, which makes a
+Layout of the shapes of the arrays and the numbers of a call.
 """
 
 from __future__ import annotations
@@ -154,14 +154,16 @@ def _repeat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
 
 
 def _loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    return losses.loss(spec, shapes, numbers, LossReduction(_member(LossReduction, "reduction", numbers["reduction"])).name.lower())
+    return losses.loss(
+        spec, shapes, numbers, LossReduction(_member(LossReduction, "reduction", numbers["reduction"])).name.lower()
+    )
 
 
 _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Layout]] = {
     "pointwise": _pointwise, "named": _named, "gated": _gated, "prelu": _prelu, "repeat": _repeat,
-    "scan": _along_axis, "softmax": _along_axis, "norm": normalization.rows, "channels": normalization.channels, "reduce": reductions.along_axes,
-    "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape, "trace": reductions.trace,
-    "loss": _loss, "matmul": products.matmul, "linear": products.linear,
+    "scan": _along_axis, "softmax": _along_axis, "norm": normalization.rows, "channels": normalization.channels,
+    "reduce": reductions.along_axes, "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape,
+    "trace": reductions.trace, "loss": _loss, "matmul": products.matmul, "linear": products.linear,
 }  # fmt: skip
 
 

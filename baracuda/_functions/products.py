@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -92,7 +93,7 @@ def _one_axis(shape: Shape, strides: tuple[int, ...]) -> int | None:
     pairs = [(stride, extent) for stride, extent in zip(strides, shape) if extent != 1]
     if not math.prod(shape):
         return 0
-    if any([outer[0] != inner[0] * inner[1] for outer, inner in zip(pairs, pairs[1:])]):
+    if any([outer[0] != inner[0] * inner[1] for outer, inner in itertools.pairwise(pairs)]):
         return None
     return pairs[-1][0] if pairs else 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +25,9 @@ def along_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     if is_place and numbers["axis"] is not None and len(axes) != 1:
         raise InvalidProblemError(f"axis is {numbers['axis']!r}, must be one axis, or None for all")
     if extent > INT32_MAX:
-        raise UnsupportedError(f"x has {extent} elements along axis {numbers['axis']!r}; at most {INT32_MAX} are supported")
+        raise UnsupportedError(
+            f"x has {extent} elements along axis {numbers['axis']!r}; at most {INT32_MAX} are supported"
+        )
     values = {
         "output_numel": math.prod(extents), "rank": len(kept) + 1, "output_shape": (*extents, 1),
         "reduce_axis": len(kept), "reduce_extent": extent,
@@ -104,7 +107,7 @@ def _merged(view: TensorRef, *, kept: tuple[int, ...], axes: tuple[int, ...], in
     tries = [pairs] if in_order else [pairs, sorted(pairs, key=lambda pair: -abs(pair[0]))]
     extent = math.prod([view.shape[a] for a in axes])
     for each in tries:
-        if not extent or all([outer[0] == inner[0] * inner[1] for outer, inner in zip(each, each[1:])]):
+        if not extent or all([outer[0] == inner[0] * inner[1] for outer, inner in itertools.pairwise(each)]):
             step = each[-1][0] if each else 1
             return viewed(view, (*extents, extent), (*strides, step))
     return None

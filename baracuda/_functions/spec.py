@@ -1,8 +1,8 @@
 """Which functions there are, and what they are called with. All of it follows from the rows of the op table.
 
-Rows of some families name their functions (called.py). Of others a function stands for the ops of one name and all dtypes. Its arguments are the operands that C reads, in its order,
-then the numbers that C takes and that do not follow from the shapes of the operands. RENAMED is the one list of what
-NumPy and PyTorch call otherwise.
+Rows of some families name their functions (called.py). Of others a function stands for the ops of one name and all
+dtypes. Its arguments are the operands that C reads, in its order, then the numbers that C takes and that do not follow
+from the shapes of the operands. RENAMED is the one list of what NumPy and PyTorch call otherwise.
 """
 
 from __future__ import annotations

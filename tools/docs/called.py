@@ -67,7 +67,7 @@ def of_gradient(whole: Spec, gradient: Spec) -> Iterable[str]:
     else:
         names = ", ".join(output.name for output in gradient.outputs)
         yield f"{names} = {call(gradient)}"
-        yield f"print({names}, sep=\"\\n\")"
+        yield f'print({names}, sep="\\n")'
 
 
 def shown(spec: Spec) -> str:
