@@ -9,7 +9,7 @@ import baracuda as bk
 from baracuda._optable import ops
 from fakes import PLANS, FakeLibrary, example_descriptor, raw
 
-ELEMENTS = [kind for kind in bk.ElementKind if kind is not bk.f32_strict]
+ELEMENTS = list(bk.ElementKind)
 # Ops that exist for code written for other libraries; plans use the ones that take f64 parameters, and of two names of
 # one op the shorter. Pieces of a linear layer fused with cross entropy are for code that has its matrix product.
 UNUSED = re.compile(
