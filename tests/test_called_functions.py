@@ -215,6 +215,37 @@ def test_gradients_of_any_axes(rng, name):
             np.testing.assert_allclose((dx * way).sum(), (dy * (after - before)).sum() / (2 * step), 1e-6, 1e-8)
 
 
+class Foreign:
+    """An array of another library, which has the array interface alone."""
+
+    def __init__(self, array):
+        self.__array_interface__, self.array = array.__array_interface__, array
+
+
+def test_kinds_of_arrays(rng):
+    """Views are copied by this library where C wants them in another order."""
+    x = odd(rng, (3, 4, 5), -2, 2).astype(np.float32)
+    for layout, kind in itertools.product(LAYOUTS, (bk.tensor, Foreign)):
+        given = LAYOUTS[layout](x)
+        for axis in AXES:
+            got = bk.sum(kind(given), axis=axis)
+            assert isinstance(got, bk.TensorRef)
+            np.testing.assert_array_equal(bk.download(got), bk.sum(given, axis=axis))
+        for name in ("softmax", "layer_norm", "batch_norm", "instance_norm"):
+            np.testing.assert_array_equal(bk.download(getattr(bk, name)(kind(given))), getattr(bk, name)(given))
+        product = bk.matmul(kind(given), kind(np.swapaxes(given, 1, 2)))
+        np.testing.assert_array_equal(bk.download(product), bk.matmul(given, np.swapaxes(given, 1, 2)))
+
+
+def test_checks_see_what_is_copied_and_what_is_dropped():
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    with bk.checked(nan="raise"):
+        assert bk.sum(x, axis=(0, 2)).tolist() == x.sum((0, 2)).tolist()
+        np.testing.assert_array_equal(bk.batch_norm(x.transpose(0, 2, 1)), bk.batch_norm(x.transpose(0, 2, 1).copy()))
+        with pytest.raises(bk.CheckError, match="so is an element of x"):
+            bk.max(np.float32([1, np.nan]))
+
+
 def test_axes_that_are_none():
     x = np.ones((2, 3), np.float32)
     for wrong, text in ((2, "axis is 2, must be <= 1"), ((0, -2), "which has an axis twice"), ("0", "axis is '0'")):

@@ -279,7 +279,20 @@ class _Views(Kind):
         return dtype
 
     def turned(self, array: Any, order: tuple[int, ...]) -> Any:
-        return array
+        shape, strides = (tuple([each[axis] for axis in order]) for each in (array.shape, array.strides))
+        return TensorRef(
+            array.ptr, shape, array.dtype, strides, device=array.device, readonly=array.readonly, owner=array
+        )  # fmt: skip
+
+    def contiguous(self, array: Any) -> Any:
+        from baracuda import functions  # which needs this module
+
+        return array if array.is_dense else functions.cast(array, array.dtype)
+
+    def copy(self, target: Any, source: Any) -> None:
+        from baracuda import functions
+
+        functions.cast(source, source.dtype, out=target)
 
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
         return allocated(shape, native, like.device or "cpu")

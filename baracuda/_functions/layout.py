@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from baracuda._scalars import as_integer
@@ -32,9 +32,9 @@ class Layout:
     shapes: dict[str, Shape]
     offset_axis: int | None = None  # of gated operands, scans and softmax
     channel_axis: int | None = None  # of weights
-    seen: dict[str, See] = dataclasses.field(default_factory=dict)
-    orders: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
-    steps: dict[str, int] = dataclasses.field(default_factory=dict)
+    seen: Mapping[str, See] = dataclasses.field(default_factory=dict)
+    orders: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    steps: Mapping[str, int] = dataclasses.field(default_factory=dict)
     place: Callable[[dict[str, TensorRef | None]], dict[str, Any]] | None = None
 
 

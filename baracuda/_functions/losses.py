@@ -22,7 +22,8 @@ def loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any], mo
         words = of[array.pointer or array.name]
         if array.name in shapes and words != "results":
             found.read(array.name, shapes[array.name], words)
-    values, terms = found.values, next(word for word in TERMS if word in found.values)
+    values: dict[str, Any] = dict(found.values)
+    terms = next(word for word in TERMS if word in found.values)
     whole = found.whole if terms == "numel" else (values[terms],)
     found.shapes["results"] = whole if mode == "none" else ()
     for array in spec.arrays:
@@ -36,7 +37,7 @@ def loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any], mo
         values["dinput_numel"] = values["n_rows"] * values["class_extent"]
         found.shapes["dinput_numel"] = (values["n_rows"], values["class_extent"])
     if "max_target_len" in values:
-        values["states"] = 2 * values["max_target_len"] + 1
+        values["states"] = found.values["states"] = 2 * found.values["max_target_len"] + 1
     extents = {param.name: found.shape_of(of[param.name]) for param in spec.row.pointers}
     return Layout(values, extents, extents)
 

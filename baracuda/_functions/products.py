@@ -48,7 +48,7 @@ def matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
             for name, size in sizes.items() if (view := views[name]) is not None
         }  # fmt: skip
 
-    extents = {name: (count, *size) for name, size in sizes.items()}
+    extents: dict[str, Shape] = {name: (count, *size) for name, size in sizes.items()}
     steps = {f"stride_{name}": 0 for name in sizes}
     return Layout(values, extents, {"d": result}, seen=seen, steps=steps, place=place)
 
@@ -73,7 +73,7 @@ def linear(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
             for name, size in sizes.items()
         }
 
-    extents = sizes | {"bias": (columns,)}
+    extents: dict[str, Shape] = {**sizes, "bias": (columns,)}
     return Layout(values, extents, {"d": (*x[:-1], columns)}, seen=seen, place=place)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions.layout import Layout, Shape, axes_of, check_shape, viewed
+from baracuda._functions.layout import Layout, See, Shape, axes_of, check_shape, viewed
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, as_integers
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -32,7 +32,7 @@ def along_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
         "output_numel": math.prod(extents), "rank": len(kept) + 1, "output_shape": (*extents, 1),
         "reduce_axis": len(kept), "reduce_extent": extent,
     }  # fmt: skip
-    seen = {
+    seen: dict[str, See] = {
         "x": functools.partial(_merged, kept=kept, axes=axes, in_order=is_place),
         "y": functools.partial(_shrunk, shape=shape, axes=axes, keeps=len(result) == len(shape)),
     }
