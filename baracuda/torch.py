@@ -34,11 +34,34 @@ _TYPES = {
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
 }  # fmt: skip
 _SEVERAL = ("repeats", "size", "axis")  # numbers that may be one or several
-# A step whose gradient is itself a function, though the table has none: (its name, its arguments).
-_OWN_GRADIENTS: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
-    "cast": lambda dy, given: _operator("cast")(dy, given["x"].dtype),
-    "affine": lambda dy, given: _operator("affine")(dy, given["scale"]),
+
+
+def _of_matmul(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Summed over the products of a batch in which one matrix took part."""
+    a, b = given["a"], given["b"]
+    first, second = (a if a.dim() > 1 else a[None]), (b if b.dim() > 1 else b[:, None])
+    of_all = dy.unsqueeze(-1) if b.dim() == 1 else dy
+    of_all = of_all.unsqueeze(-2) if a.dim() == 1 else of_all
+    multiply = _operator("matmul")
+    da, db = multiply(of_all, second.mT), multiply(first.mT, of_all)
+    return {"a": da.sum_to_size(first.shape).reshape(a.shape), "b": db.sum_to_size(second.shape).reshape(b.shape)}
+
+
+def _of_linear(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    x, weight, rows = given["x"], given["weight"], dy.reshape(-1, dy.shape[-1])
+    multiply = _operator("matmul")
+    of_weight = multiply(rows.mT, x.reshape(-1, x.shape[-1]))
+    return {"x": multiply(rows, weight).reshape(x.shape), "weight": of_weight, "bias": rows.sum(0)}
+
+
+# Steps whose gradients are themselves functions, though the table has none.
+_OWN_GRADIENTS: dict[str, Callable[[Any, Mapping[str, Any]], dict[str, Any]]] = {
+    "cast": lambda dy, given: {"x": _operator("cast")(dy, given["x"].dtype)},
+    "affine": lambda dy, given: {"x": _operator("affine")(dy, given["scale"])},
+    "matmul": _of_matmul,
+    "linear": _of_linear,
 }
+_WHOLE = ("matmul", "linear")  # of these gradients, those that read the operands
 
 
 def __getattr__(name: str) -> Any:
@@ -269,15 +292,19 @@ class _Gradient:
         ctx.numbers |= {name: given[array].shape[axis] for name, (array, axis) in self.extents.items()}
 
     def _save_for_own(self, ctx: Any, given: Mapping[str, Any]) -> None:
-        if self.spec.name in _OWN_GRADIENTS:
-            ctx.given = ctx.numbers | {"x": given["x"].new_empty(0)}
+        if self.spec.name in _WHOLE:
+            ctx.given, ctx.names = dict(ctx.numbers), [a.name for a in self.spec.arrays if a.default is REQUIRED]
+            ctx.save_for_backward(*[given[name] for name in ctx.names])
+        elif self.spec.name in _OWN_GRADIENTS:
+            ctx.given, ctx.names = ctx.numbers | {"x": given["x"].new_empty(0)}, []
 
     def backward(self, ctx: Any, *grads: Any) -> Any:
         found: dict[str, Any] = {}
         if self.gradient is not None:
             found = self._results(ctx, grads[0])
         elif self.spec.name in _OWN_GRADIENTS:
-            found = {"x": _OWN_GRADIENTS[self.spec.name](grads[0], ctx.given)}
+            given = ctx.given | dict(zip(ctx.names, ctx.saved_tensors))
+            found = _OWN_GRADIENTS[self.spec.name](grads[0], given)
         else:
             raise UnsupportedError(f"baracuda.{self.spec.name} has no gradient")
         made = [found.get(name) if need else None for name, need in zip(self.inputs, ctx.needs_input_grad)]

@@ -128,6 +128,14 @@ def drawn(name, shape, native, generator):
     return torch.randint(0, high, shape, generator=generator).to(native)
 
 
+@pytest.mark.parametrize(
+    "shapes", [((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5))]
+)
+def test_gradients_of_batches_and_vectors(shapes):
+    given = [torch.rand(shape, dtype=torch.float64).requires_grad_() for shape in shapes]
+    assert torch.autograd.gradcheck(bt.matmul, given)
+
+
 def without_memory(argument):
     return argument.to("meta") if isinstance(argument, torch.Tensor) else argument
 
@@ -149,8 +157,9 @@ def test_an_operator_is_its_function(name):
     torch.library.opcheck(operator, arguments, numbers, test_utils=("test_schema", "test_faketensor"))
 
 
+OWN = {"affine": ["x"], "cast": ["x"], "matmul": ["a", "b"], "linear": ["x", "weight", "bias"]}
 # The gradient of ctc_loss reads the loss of each sample, which no result of it is.
-GRADIENTS = [n for n in specs() if (f"{n}_backward" in specs() and n != "ctc_loss") or n in ("affine", "cast")]
+GRADIENTS = [n for n in specs() if (f"{n}_backward" in specs() and n != "ctc_loss") or n in OWN]
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
@@ -160,7 +169,7 @@ def test_gradients(name):
     if name == "cast":
         arguments = (arguments[0], torch.float64)
     gradient = specs().get(f"{name}_backward")
-    known = [output.name.removeprefix("d") for output in gradient.outputs] if gradient else ["x"]
+    known = [output.name.removeprefix("d") for output in gradient.outputs] if gradient else OWN[name]
     for argument, value in zip(specs()[name].positional, arguments):
         if isinstance(value, torch.Tensor) and value.is_floating_point():
             value.requires_grad_(argument.name in known)
