@@ -29,7 +29,10 @@ def called_specs() -> list[Spec]:
 
 
 def _spec(name: str, variants: list[tuple[str, Row, str, CallRow]]) -> Spec:
-    _, row, function, call = next(variant for variant in variants if variant[3].results)
+    whole = next((variant for variant in variants if variant[3].results), None)
+    if whole is None:
+        raise LookupError(f"call = {name}: no row has its signature")
+    _, row, function, call = whole
     arrays, numbers = list(_arrays(row, call)), []
     for argument in call.arguments:
         if argument.name not in {array.name for array in arrays}:
@@ -59,4 +62,7 @@ def _arrays(row: Row, call: CallRow) -> Iterator[Argument]:
 
 def _kind(row: Row) -> str:
     names = {param.name for param in row.params}
-    return next(kind for kind, known in _KINDS.items() if names.issuperset(known))
+    found = next((kind for kind, known in _KINDS.items() if names.issuperset(known)), None)
+    if found is None:
+        raise LookupError(f"[{row.name}]: no layout of baracuda/_functions has such parameters")
+    return found
