@@ -323,7 +323,7 @@ def test_other_rows(read_text):
     ("doc = y = h(x)", "in_place = y: z\ndoc = a", "in_place: 'z' is no input"),
     ("doc = y = h(x)\n", "", "key 'doc' is missing"),
     ("doc = y = h(x)", "docs = a\ndoc = a", "unknown key 'docs'"),
-    ("doc = y = h(x)", "call = f(x\ndoc = a", "call: 'f(x' is not 'name(arguments) -> results'"),
+    ("doc = y = h(x)", "call = f(x\ndoc = a", "is not 'name"),
     ("doc = y = h(x)", "call = f(z as x)\ndoc = a", "call: 'z as x' is no argument, or of no parameter"),
     ("doc = y = h(x)", "call = f(z is 1)\ndoc = a", "call: 'z is 1' is no argument, or of no parameter"),
     ("doc = y = h(x)", "call = f(x) -> x\ndoc = a", "call: 'x' is no output"),
