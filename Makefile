@@ -156,7 +156,7 @@ baracuda/_ffi.py: $(HEADER) tools/gen_ffi.py | $(VENV_USABLE)
 	@echo "$@"
 	$(Q)$(PY) tools/gen_ffi.py $@ && touch $@
 
-baracuda/functions.pyi: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.py baracuda/_functions/spec.py tools/gen_stub.py
+baracuda/functions.pyi: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.py baracuda/_functions/spec.py baracuda/_functions/called.py tools/gen_stub.py
 	$(Q)$(PY) -m tools.gen_stub $@
 
 # What other languages call by: functions of C++, and a crate of Rust's.

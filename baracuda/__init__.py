@@ -67,6 +67,7 @@ from baracuda.kinds import (
     BinaryCmpKind,
     BinaryKind,
     CrossEntropyTargetKind,
+    DenseLayout,
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
@@ -109,6 +110,7 @@ if TYPE_CHECKING:
     from baracuda.elementwise.where import *  # noqa: F403
     from baracuda.embedding import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
+    from baracuda.gemm import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
@@ -122,7 +124,7 @@ if TYPE_CHECKING:
     from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
-    from baracuda.softmax import *  # noqa: F403
+    from baracuda.softmaxes import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -139,6 +141,7 @@ _OPS = {
     "elementwise.unary": "Unary UnaryBackward UnaryParam UnaryParamBackward",
     "elementwise.where": "Where WhereBackward",
     "embedding": "EmbeddingBag EmbeddingBagBackward",
+    "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
     "image": "AffineGrid2d",
     "loss.ctc": "CtcLoss CtcLossBackward",
     "loss.elementwise": (
@@ -160,7 +163,7 @@ _OPS = {
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
-    "softmax": (
+    "softmaxes": (
         "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward MaskedSoftmax "
         "MaskedSoftmaxBackward SoftmaxToF32 SoftmaxToF32Backward Entmax15 Entmax15Backward"
     ),
@@ -207,6 +210,7 @@ __all__ = [
     "BufferTooSmallError",
     "CrossEntropyTargetKind",
     "CheckError",
+    "DenseLayout",
     "Descriptor",
     "ElementKind",
     "EmbeddingBagMode",

@@ -39,7 +39,7 @@ class Form:
     """One op that can serve plans of a type: as its row has it and, where there is one, its `_strided` twin."""
 
     def __init__(self, plan_type: type[Plan], op: Op) -> None:
-        has_strides = any(param.role == "stride" for param in op.row.params)
+        has_strides = any(param.role in ("stride", "pitch") for param in op.row.params)
         self.op, self.row = op, op.row
         self.strided: Op | None = op if has_strides else ops().get(f"{op.name}_strided")
         self.names = {p.name: _field(plan_type, op, p.name) for p in op.row.params if p.is_pointer}
@@ -58,7 +58,7 @@ class Form:
 
     def is_strided(self, pointer: Param) -> bool:
         """Whether C takes strides of an operand. Strides of no single operand are those of all with an axis less."""
-        strides = [param for param in self.strided.row.params if param.role == "stride"] if self.strided else []
+        strides = [p for p in self.strided.row.params if p.role in ("stride", "pitch")] if self.strided else []
         return any(p.of == pointer.name or (not p.of and " 1 along " in pointer.shape) for p in strides)
 
     def takes(self, views: Views) -> bool:
@@ -176,7 +176,7 @@ def _kinds(op: Op, param: Param) -> tuple[ElementKind, ...]:
 
 def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:
     """Role of a C parameter, and its value or the operand that it belongs to."""
-    if param.role == "stride" and not param.direction:
+    if param.role == "pitch" or (param.role == "stride" and not param.direction):
         return "step", (param.name, _field(type(plan), op, param.of))
     if param.role in ("operand", "stride", "offset"):
         return param.role, _field(type(plan), op, param.of or param.name)

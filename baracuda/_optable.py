@@ -71,6 +71,25 @@ class Index(NamedTuple):
     other: str  # a parameter, or ""
 
 
+class CallArgument(NamedTuple):
+    """An argument of a function on arrays: an operand or number of C, or neither, of which the layout knows."""
+
+    name: str
+    source: str  # C's name; ""
+    extents: str  # of an array that C does not read, where they have names
+    default: tuple[Any, ...]  # () where there is none
+    by_keyword: bool
+
+
+class CallRow(NamedTuple):
+    """A function on arrays that a row has; without arguments and results they are another row's."""
+
+    name: str  # with {F} in it
+    arguments: tuple[CallArgument, ...]
+    fixed: tuple[tuple[str, str], ...]  # C's numbers that it does not choose: digits, or the name of another
+    results: tuple[tuple[str, str], ...]  # names, C's names
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Row:
     """A family of ops that differ in function ({F}) and dtypes ({T}, {U}, {I}) alone."""
@@ -92,6 +111,7 @@ class Row:
     accumulates: str  # the output that is added to; empty: all are overwritten
     is_bare: bool  # no workspace stands before the stream in `_run`
     indexes: Mapping[str, Index]  # the operands that are indices
+    calls: tuple[CallRow, ...]  # functions on arrays, where they do not follow from the parameters
 
     @property
     def pattern(self) -> str:
@@ -187,7 +207,16 @@ def rows() -> tuple[Row, ...]:
     """All rows, in the order of the header."""
     from baracuda._oplist import ROWS
 
-    return tuple(Row(*entry[:-1], {name: Index(*fact) for name, fact in entry[-1].items()}) for entry in ROWS)
+    return tuple(_row(*entry) for entry in ROWS)
+
+
+def _row(*entry: Any) -> Row:
+    *fields, indexes, calls = entry
+    return Row(
+        *fields, {name: Index(*fact) for name, fact in indexes.items()},
+        tuple(CallRow(name, tuple(CallArgument(*a) for a in arguments), fixed, results)
+              for name, arguments, fixed, results in calls),
+    )  # fmt: skip
 
 
 @functools.cache

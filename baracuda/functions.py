@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from baracuda._functions.spec import REQUIRED, Spec, specs
+from baracuda._optable import rows
 
 
 def __getattr__(name: str) -> Any:
@@ -78,10 +79,13 @@ def _made(spec: Spec) -> Any:
 def signature(spec: Spec, annotated: bool = False) -> str:
     """Parameters as they stand in a definition: arrays, numbers without a default, then the rest by keyword."""
     note = (lambda kind: f": {kind}") if annotated else (lambda kind: "")
-    parts = [f"{argument.name}{note('Array')}" for argument in spec.arrays]
-    parts += [f"{a.name}{note(_annotation(spec, a.number))}" for a in spec.numbers if a.default is REQUIRED]
-    parts.append("*")
     equals = " = " if annotated else "="
+    parts = [
+        f"{a.name}{note(_annotation(spec, a.number) if a.number else 'Array')}"
+        + (f"{equals}None" if a.default is None else "")
+        for a in spec.positional
+    ]
+    parts.append("*")
     parts += [
         f"{a.name}{note(_annotation(spec, a.number))}{equals}{a.default!r}"
         for a in spec.numbers
@@ -94,33 +98,74 @@ def signature(spec: Spec, annotated: bool = False) -> str:
 
 
 def _annotation(spec: Spec, number: str) -> str:
-    if number in ("dtype", "mode", "repeats"):
-        return {"dtype": "Any", "mode": "str | EmbeddingBagMode", "repeats": "int | Sequence[int]"}[number]
-    if number == "padding_idx":
-        return "int | None"
+    if number in _ANNOTATIONS:
+        return _ANNOTATIONS[number]
     found = next((p for p in spec.row.params if p.name == number), None)
     return "int" if found is None or found.dtype in ("i32", "i64") else "float"
+
+
+_ANNOTATIONS = {
+    "dtype": "Any", "mode": "str | EmbeddingBagMode", "repeats": "int | Sequence[int]", "padding_idx": "int | None",
+    "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
+    **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
+    **dict.fromkeys(("reduce_axis", "axes"), "int | Sequence[int] | None"), "norm_axes_mask": "int | Sequence[int]",
+}  # fmt: skip
 
 
 def summary(spec: Spec) -> str:
     """What a function computes, in a line or so."""
     formula = spec.row.functions.get(spec.function, "")
-    for number in spec.numbers:
-        formula = re.sub(rf"\b{number.number}\b", number.name, formula)
-    return formula or spec.row.doc.partition(". ")[0].rstrip(".") + "."
+    return _renamed(spec, formula) if formula else _sentences(spec)[0]
 
 
 def documentation(spec: Spec) -> str:
     """The formula, arguments, dtypes, guarantee and errors, from the row."""
-    text = spec.row.doc.replace("{F}", spec.function)
-    more = text if spec.row.functions else text.partition(". ")[2]
-    paragraphs = [summary(spec), *["\n".join(textwrap.wrap(each, 96)) for each in (more, *_notes(spec)) if each]]
+    first, sentences = summary(spec), _sentences(spec)
+    text = " ".join(sentences if spec.row.functions and not spec.row.calls else sentences[1:])
+    notes = _notes(spec, f"{first} {text}")
+    paragraphs = [first, *["\n".join(textwrap.wrap(each, 96)) for each in (text, *notes) if each]]
     return "\n\n".join(paragraphs) + "\n"
 
 
-def _notes(spec: Spec) -> list[str]:
+def _sentences(spec: Spec) -> list[str]:
+    """What the row says. Where it names its functions, without what is about C's arguments that they lack."""
     row = spec.row
-    renamed = [f"{ours} is {theirs}" for theirs, ours in spec.names.items() if theirs and ours != theirs]
+    while twin := re.match(r"Another name of (\S+?)[.:]", row.doc):
+        row = next(other for other in rows() if other.name == twin[1])
+    first, _, rest = row.doc.replace("{F}", spec.function).partition(". ")
+    first = first.rstrip(".") + "."
+    if not row.calls:
+        return [first, rest] if rest else [first]
+    own = {argument.name for argument in (*spec.arrays, *spec.numbers, *spec.outputs)}
+    foreign = {param.name for param in row.params} - own - {"input"} | {"NULL", "results"}
+    kept = [each for each in re.split(r"(?<=\.) ", rest) if each and not foreign.intersection(re.findall(r"\w+", each))]
+    return [_renamed(spec, first), *kept]
+
+
+def _renamed(spec: Spec, text: str) -> str:
+    """A formula in the names of the function."""
+    numbers = {number.number for number in spec.numbers}
+    for theirs, ours in spec.names.items():
+        if theirs in numbers or (spec.row.calls and theirs not in ("", "out")):
+            text = re.sub(rf"\b{theirs}\b", f"({ours})^-1" if theirs == "inv_tau" else ours, text)
+    for name, value in spec.fixed.items():  # a factor of 1, a term of 0
+        text = re.sub(
+            rf"\b{name} (?=\w)|; with {name}[^;.]*"
+            if value == "1"
+            else rf" \+ {name} \w+(\[[^]]*\])?|; with {name}[^;.]*",
+            "",
+            text,
+        )
+    if spec.row.calls:
+        text = re.sub(r"[:;,] (stride_\w+|NULL)\b[^;.]*", "", text)
+        text = text.replace("the axes in axis", "axis").replace("of x x,", "of logits x,")
+    return text
+
+
+def _notes(spec: Spec, text: str) -> list[str]:
+    row, words = spec.row, set(re.findall(r"\w+", text))
+    names = {theirs: ours for theirs, ours in spec.names.items() if theirs not in ("", "out", ours)}
+    renamed = [f"{ours} is {theirs}" for theirs, ours in names.items() if not row.calls or theirs in words]
     dtypes = " ".join(dict.fromkeys(d for r in spec.rows for d in r.slots["T"] if d not in ("s4", "u4")))
     accumulates = f"{spec.names[row.accumulates]} is added to where it is given as out." if row.accumulates else ""
     return [
@@ -140,4 +185,19 @@ _SHAPES = {
     "prelu": "weight has one element, or one for each channel along axis.",
     "repeat": "repeats has a number for each axis, as numpy.tile has it.",
     "scan": "Arrays have one shape; negative axes count from the last. With reverse the scan starts at the other end.",
+    "softmax": "Arrays have one shape; negative axes count from the last.",
+    "reduce": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves them "
+    "in the result, of extent 1.",
+    "reduce_backward": "axis and keepdims are those of the function, dy and y have its result's shape.",
+    "reduce_to": "size broadcasts to the shape of x.",
+    "trace": "x has two axes; the diagonal begins at its first element.",
+    "norm": "axis is one, or a tuple of them; gamma and beta have their extents, statistics the shape of x with 1 "
+    "there.",
+    "loss": "reduction is none, mean or sum, a gradient's that of its function. Operands have the shape of x, targets "
+    "one element a row where they are classes, results one a term, or rank 0. In a gradient s is dy, for the mean over "
+    "the number of terms.",
+    "matmul": "As numpy.matmul: of arrays of more axes the last two are matrices; leading axes are equal, or there is "
+    "one matrix.",
+    "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",
+    "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
 }

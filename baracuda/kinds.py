@@ -107,6 +107,14 @@ class LayoutSku(IntEnum):
     RRR = 1
 
 
+class DenseLayout(IntEnum):
+    """Of A and B of a dense product: R by rows, C by columns; D lies by rows."""
+
+    RRR = 0
+    RCR = 1
+    CRR = 2
+
+
 class ActivationKind(IntEnum):
     RELU = 0
     GELU = 1

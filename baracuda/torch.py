@@ -27,12 +27,41 @@ _library = torch.library.Library(_NAMESPACE, "FRAGMENT")
 _lock = threading.RLock()
 _begun: set[str] = set()  # PyTorch asks its namespace for an operator while it is being registered
 _registered: dict[str, Any] = {}
-_TYPES = {"dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?"}
-# A step whose gradient is itself a function, though the table has none: (its name, its arguments).
-_OWN_GRADIENTS: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
-    "cast": lambda dy, given: _operator("cast")(dy, given["x"].dtype),
-    "affine": lambda dy, given: _operator("affine")(dy, given["scale"]),
+_TYPES = {
+    "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
+    "output_shape": "SymInt[]", "num_groups": "int",
+    **dict.fromkeys(("reduce_axis", "axes"), "int[]?"), "norm_axes_mask": "int[]",
+    **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
+}  # fmt: skip
+_SEVERAL = ("repeats", "size", "axis")  # numbers that may be one or several
+
+
+def _of_matmul(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Summed over the products of a batch in which one matrix took part."""
+    a, b = given["a"], given["b"]
+    first, second = (a if a.dim() > 1 else a[None]), (b if b.dim() > 1 else b[:, None])
+    of_all = dy.unsqueeze(-1) if b.dim() == 1 else dy
+    of_all = of_all.unsqueeze(-2) if a.dim() == 1 else of_all
+    multiply = _operator("matmul")
+    da, db = multiply(of_all, second.mT), multiply(first.mT, of_all)
+    return {"a": da.sum_to_size(first.shape).reshape(a.shape), "b": db.sum_to_size(second.shape).reshape(b.shape)}
+
+
+def _of_linear(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    x, weight, rows = given["x"], given["weight"], dy.reshape(-1, dy.shape[-1])
+    multiply = _operator("matmul")
+    of_weight = multiply(rows.mT, x.reshape(-1, x.shape[-1]))
+    return {"x": multiply(rows, weight).reshape(x.shape), "weight": of_weight, "bias": rows.sum(0)}
+
+
+# Steps whose gradients are themselves functions, though the table has none.
+_OWN_GRADIENTS: dict[str, Callable[[Any, Mapping[str, Any]], dict[str, Any]]] = {
+    "cast": lambda dy, given: {"x": _operator("cast")(dy, given["x"].dtype)},
+    "affine": lambda dy, given: {"x": _operator("affine")(dy, given["scale"])},
+    "matmul": _of_matmul,
+    "linear": _of_linear,
 }
+_WHOLE = ("matmul", "linear")  # of these gradients, those that read the operands
 
 
 def __getattr__(name: str) -> Any:
@@ -94,9 +123,11 @@ def _define(spec: Spec) -> None:
 
 def _schema(spec: Spec) -> str:
     """gelu(Tensor x) -> Tensor"""
-    parts = [f"Tensor {array.name}" for array in spec.arrays]
-    parts += [f"{_type(spec, n)} {n.name}" for n in spec.numbers if n.default is REQUIRED]
-    optional = [f"{_type(spec, n)} {n.name}={_default(n.default)}" for n in spec.numbers if n.default is not REQUIRED]
+    parts = [
+        f"{_type(spec, a)} {a.name}" if a.number
+        else f"Tensor {a.name}" if a.default is REQUIRED else f"Tensor? {a.name}=None" for a in spec.positional
+    ]  # fmt: skip
+    optional = [f"{_type(spec, n)} {n.name}={_default(spec, n)}" for n in spec.numbers if n.default is not REQUIRED]
     optional += ["bool[]? needs=None"] * spec.is_partial
     results = ", ".join(["Tensor"] * len(spec.outputs))
     arguments = ", ".join([*parts, *(["*"] if optional else []), *optional])
@@ -114,26 +145,30 @@ def _type(spec: Spec, number: Argument) -> str:
     return "int" if param.dtype in ("i32", "i64") else "Scalar" if param.dtype.startswith("T") else "float"
 
 
-def _default(value: object) -> str:
+def _default(spec: Spec, number: Argument) -> str:
+    value = number.default
+    if _type(spec, number) == "int[]":
+        return f"[{value}]"
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
 def _made(spec: Spec) -> Any:
     """A function of the signature of the spec, which torch.compile looks through."""
-    arrays = [array.name for array in spec.arrays]
     typed = [a.name for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
-    numbers = [(n.name, n.default is REQUIRED) for n in spec.numbers]
-    given = ", ".join([*arrays, *[name for name, required in numbers if required],
-                       *[f"{name}={name}" for name, required in numbers if not required],
+    options = [n.name for n in spec.numbers if n.default is not REQUIRED]
+    given = ", ".join([*[a.name for a in spec.positional], *[f"{name}={name}" for name in options],
                        *["needs=needs"] * spec.is_partial])  # fmt: skip
+    whole = specs().get(f"{spec.name}_forward", spec)  # which has what the gradient reads among its results
+    picked = "[0]" if whole is not spec else ""
     signature = functions.signature(spec).removesuffix(", out=None").removesuffix(", *").replace("*, out=None", "")
     lines = [f"def {spec.name}({signature}):"]
     if len(typed) > 1:
         lines.append(f"    {', '.join(typed)} = promoted({', '.join(typed)})")
-    if any(name == "repeats" for name, _ in numbers):
-        lines.append("    repeats = [repeats] if isinstance(repeats, int) else repeats")
-    lines.append(f"    return operator({given})")
-    scope: dict[str, Any] = {"operator": _operator(spec.name), "promoted": _promoted}
+    for number in spec.numbers:
+        if number.name in _SEVERAL and "[]" in _type(spec, number):
+            lines.append(f"    {number.name} = [{number.name}] if isinstance({number.name}, int) else {number.name}")
+    lines.append(f"    return operator({given}){picked}")
+    scope: dict[str, Any] = {"operator": _operator(whole.name), "promoted": _promoted}
     exec(compile("\n".join(lines), f"<baracuda.torch.{spec.name}>", "exec"), scope)
     made = scope[spec.name]
     made.__doc__, made.__module__ = f"{functions.summary(spec)}\n\nSee baracuda.{spec.name}.\n", __name__
@@ -141,14 +176,14 @@ def _made(spec: Spec) -> Any:
 
 
 def _promoted(*arrays: Any) -> list[Any]:
-    """Tensors of one dtype, in the place of Python numbers as well."""
+    """Tensors of one dtype, in the place of Python numbers as well; None stays what it is."""
     tensors = [array for array in arrays if isinstance(array, torch.Tensor)]
     if not tensors:
         raise InvalidProblemError("none of the arguments is a tensor")
     dtype, device = tensors[0].dtype, tensors[0].device
     for other in tensors[1:]:
         dtype = torch.promote_types(dtype, other.dtype)
-    return [_as_tensor(array, dtype, device) for array in arrays]
+    return [None if array is None else _as_tensor(array, dtype, device) for array in arrays]
 
 
 def _as_tensor(array: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -181,10 +216,10 @@ def _fake(spec: Spec) -> Callable[..., Any]:
     """Results without memory, of the right shape and dtype."""
 
     def fake(*arguments: Any, needs: Sequence[bool] | None = None, **numbers: Any) -> Any:
-        count = len(spec.arrays)
-        arrays = {array.name: value for array, value in zip(spec.arrays, arguments)}
-        required = [number.name for number in spec.numbers if number.default is REQUIRED]
-        numbers = {n.name: n.default for n in spec.numbers} | numbers | dict(zip(required, arguments[count:]))
+        given = {number.name: number.default for number in spec.numbers} | numbers
+        given |= {a.name: value for a, value in zip(spec.positional, arguments)}
+        arrays = {a.name: given[a.name] for a in spec.arrays if given.get(a.name) is not None}
+        numbers = {number.name: given[number.name] for number in spec.numbers}
         layout = solve(spec, {name: tuple(array.shape) for name, array in arrays.items()}, numbers)
         like = arguments[0]
         results = []
@@ -197,10 +232,11 @@ def _fake(spec: Spec) -> Callable[..., Any]:
 
 
 def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbers: Mapping[str, Any]) -> torch.dtype:
-    slot = _dtype_of(spec, output.pointer)
+    slot, _, form = _dtype_of(spec, output.pointer).partition(".")
     if slot == "T":
         typed = [a for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
-        return next(iter([arrays[a.name] for a in typed if a.pointer] or [arrays[typed[0].name]])).dtype  # type: ignore[no-any-return]
+        found = next(iter([arrays[a.name] for a in typed if a.pointer] or [arrays[typed[0].name]])).dtype
+        return torch.promote_types(found, torch.float32) if form else found  # type: ignore[no-any-return]
     if slot == "U":
         return numbers["dtype"]  # type: ignore[no-any-return]
     kind = ElementKind.BOOL if slot == "u8" else as_element(spec.row.slots.get(slot, (slot,))[0])
@@ -222,12 +258,15 @@ class _Gradient:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.gradient = specs().get(f"{spec.name}_backward")
-        self.inputs = [a.name for a in spec.arrays] + [n.name for n in spec.numbers if n.default is REQUIRED]
+        self.gradient = specs().get(f"{spec.name.removesuffix('_forward')}_backward")
+        self.inputs = [argument.name for argument in spec.positional]
+        known = {*self.inputs, *[n.name for n in spec.numbers]}
+        if self.gradient is not None:
+            self.read = [a.name for a in self.gradient.arrays if a.pointer and a.name not in ("dy", "dout")]
+            if not {*self.inputs, *[output.name for output in spec.outputs]}.issuperset(self.read):
+                self.gradient = None  # it reads what this operator has not
         self.operator = None if self.gradient is None else _operator(self.gradient.name)
         if self.gradient is not None:
-            known = {*self.inputs, *[n.name for n in spec.numbers]}
-            self.read = [a.name for a in self.gradient.arrays if a.pointer and a.name not in ("dy", "dout")]
             self.shaped = [a.name for a in self.gradient.arrays if not a.pointer]
             self.extents = {n.name: self._extent(n.number) for n in self.gradient.numbers if n.name not in known}
 
@@ -245,20 +284,27 @@ class _Gradient:
         if self.gradient is None:
             self._save_for_own(ctx, given)
             return
-        ctx.save_for_backward(*[given.get(name, output) for name in self.read])
+        if isinstance(output, tuple):  # statistics that the gradient reads
+            ctx.mark_non_differentiable(*output[1:])
+        outputs = dict(zip([o.name for o in self.spec.outputs], output if isinstance(output, tuple) else (output,)))
+        ctx.save_for_backward(*[given[n] if n in given else outputs.get(n, output) for n in self.read])
         ctx.shapes = [given[name].shape for name in self.shaped]
         ctx.numbers |= {name: given[array].shape[axis] for name, (array, axis) in self.extents.items()}
 
     def _save_for_own(self, ctx: Any, given: Mapping[str, Any]) -> None:
-        if self.spec.name in _OWN_GRADIENTS:
-            ctx.given = ctx.numbers | {"x": given["x"].new_empty(0)}
+        if self.spec.name in _WHOLE:
+            ctx.given, ctx.names = dict(ctx.numbers), [a.name for a in self.spec.arrays if a.default is REQUIRED]
+            ctx.save_for_backward(*[given[name] for name in ctx.names])
+        elif self.spec.name in _OWN_GRADIENTS:
+            ctx.given, ctx.names = ctx.numbers | {"x": given["x"].new_empty(0)}, []
 
     def backward(self, ctx: Any, *grads: Any) -> Any:
         found: dict[str, Any] = {}
         if self.gradient is not None:
             found = self._results(ctx, grads[0])
         elif self.spec.name in _OWN_GRADIENTS:
-            found = {"x": _OWN_GRADIENTS[self.spec.name](grads[0], ctx.given)}
+            given = ctx.given | dict(zip(ctx.names, ctx.saved_tensors))
+            found = _OWN_GRADIENTS[self.spec.name](grads[0], given)
         else:
             raise UnsupportedError(f"baracuda.{self.spec.name} has no gradient")
         made = [found.get(name) if need else None for name, need in zip(self.inputs, ctx.needs_input_grad)]
@@ -269,13 +315,12 @@ class _Gradient:
         assert spec is not None
         values = dict(zip(self.read, ctx.saved_tensors)) | ctx.numbers
         values |= {name: dy.new_empty(()).expand(shape) for name, shape in zip(self.shaped, ctx.shapes)}
-        arrays = [values.get(a.name, dy) for a in spec.arrays]
-        required = [values[n.name] for n in spec.numbers if n.default is REQUIRED]
+        positional = [values.get(a.name, dy) for a in spec.positional]
         options = {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
         wanted = dict(zip(self.inputs, ctx.needs_input_grad))
         of = [output.name.removeprefix("d") for output in spec.outputs]
         if spec.is_partial:
             options["needs"] = [bool(wanted[name]) for name in of]
         assert self.operator is not None
-        results = self.operator(*arrays, *required, **options)
+        results = self.operator(*positional, **options)
         return dict(zip(of, results if len(of) > 1 else (results,)))

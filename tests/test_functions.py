@@ -82,7 +82,9 @@ INTEGER = [
 
 
 def test_every_function_has_a_reference():
-    assert set(specs()) - {*SMOOTH, *GRADIENTS, *INTEGER, *OTHERS} == set()
+    """Those that rows name by `call` are in test_called_functions."""
+    own = {name for name, spec in specs().items() if not spec.row.calls}
+    assert own - {*SMOOTH, *GRADIENTS, *INTEGER, *OTHERS} == set()
     assert {*GRADIENTS, *OTHERS} - set(specs()) == set()
 
 

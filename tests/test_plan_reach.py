@@ -9,15 +9,13 @@ import baracuda as bk
 from baracuda._optable import ops
 from fakes import PLANS, FakeLibrary, example_descriptor, raw
 
-ELEMENTS = [kind for kind in bk.ElementKind if kind is not bk.f32_strict]
+ELEMENTS = list(bk.ElementKind)
 # Ops that exist for code written for other libraries; plans use the ones that take f64 parameters, and of two names of
 # one op the shorter. Pieces of a linear layer fused with cross entropy are for code that has its matrix product.
-# Products of matrices are called from C alone.
 UNUSED = re.compile(
     r"((unary_(powf|powi|threshold)|binary_lerp|ternary_addc(mul|div))(_backward)?_(f32|f16|bf16|f64)(_strided)?)"
     r"|(((rms|layer)_norm|(log_)?softmax)(_backward)?_(f32|f16|bf16|f64)_strided)"
     r"|(loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*)"
-    r"|(gem[mv]_.*)"
 )
 
 
@@ -37,8 +35,11 @@ def views_for(plan, form, strided):
     views = dict.fromkeys([operand.name for operand in plan.operands])
     for k, operand in enumerate(plan.operands):
         if kinds := form.kinds(operand.name):
-            has_gaps = strided and form.is_strided(form.pointers[operand.name])
+            pointer = form.pointers[operand.name]
+            has_gaps = strided and form.is_strided(pointer)
             strides = [2 * step for step in bk.contiguous_stride(operand.extents)] if has_gaps else None
+            if has_gaps and any(p.role == "pitch" and p.of == pointer.name for p in form.row.params):
+                strides[-1] = 1  # elements of a row are neighbours
             views[operand.name] = raw(operand.extents, kinds[-1], (k + 1) << 20, strides=strides)
     return views
 

@@ -24,8 +24,38 @@ SHAPES = {
     "gated": {"x": (3, 4), "dy": (3, 2)},
     "prelu": {"x": (2, 3, 4), "weight": (3,), "dy": (2, 3, 4)},
     "repeat": {"x": (3, 2), "dy": (6, 6)},
+    "softmax": dict.fromkeys(("x", "y", "u", "dy"), (3, 4)),
+    "scan": dict.fromkeys(("x", "y", "dy"), (3, 4)),
+    "reduce": {"x": (3, 4, 2)},
+    "reduce_backward": {"x": (3, 4, 2), "y": (), "dy": ()},
+    "reduce_to": {"x": (3, 4)},
+    "trace": {"x": (3, 4)},
+    "matmul": {"a": (3, 4), "b": (4, 2)},
+    "linear": {"x": (3, 4), "weight": (2, 4), "bias": (2,)},
+    "norm": {**dict.fromkeys(("x", "dy"), (3, 4)), **dict.fromkeys(("gamma", "beta"), (4,))},
+    "channels": {**dict.fromkeys(("x", "dy"), (2, 4, 3)), **dict.fromkeys(("gamma", "beta"), (4,))},
 }
-NUMBERS = {"dtype": torch.float32, "repeats": [2, 3], "n": 3, "exponent": 2.5, "value": 2, "scale": 3, "offset": 1}
+STATISTICS = {
+    "norm": (3, 1),
+    "batch_norm_backward": (4,),
+    "group_norm_backward": (2, 2),
+    "instance_norm_backward": (2, 4),
+}
+EXTENTS = {  # of losses
+    "n_rows": 3, "class_extent": 4, "d_extent": 4, "max_time": 5, "batch_size": 2, "num_classes": 4,
+    "max_target_len": 2, "states": 5,
+}  # fmt: skip
+NUMBERS = {
+    "size": [4],
+    "num_groups": 2,
+    "dtype": torch.float32,
+    "repeats": [2, 3],
+    "n": 3,
+    "exponent": 2.5,
+    "value": 2,
+    "scale": 3,
+    "offset": 1,
+}
 NUMBERS |= {"p0": 0.5, "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6}
 NAMED = {  # shapes, and the numbers that follow from none
     "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
@@ -59,18 +89,31 @@ def sample(name):
     arrays = []
     for k, argument in enumerate(spec.arrays):
         slot = next((p.dtype for p in spec.row.params if p.name == argument.pointer), "T")
-        native_of = {"T": native, "u8": torch.bool}.get(slot, torch.int32)
+        native_of = {
+            "T": native, "T.compute": native, "f32": torch.float32, "u8": torch.bool, "i64": torch.int64,
+        }.get(slot, torch.int32)  # fmt: skip
         arrays.append(INDICES.get(argument.name, drawn(name, shape_of(spec, k), native_of, generator)))
     numbers = NAMED.get(name, ({}, {}))[1]
-    needed = [numbers.get(n.name, NUMBERS.get(n.name, 2)) for n in spec.numbers if n.default is REQUIRED]
+    values = dict(zip([a.name for a in spec.arrays], arrays))
+    needed = [
+        values[a.name] if a.name in values else numbers.get(a.name, NUMBERS.get(a.name, 2)) for a in spec.positional
+    ]
     options = {n.name: numbers[n.name] for n in spec.numbers if n.name in numbers and n.default is not REQUIRED}
-    return (*arrays, *needed), options
+    return tuple(needed), options
 
 
 def shape_of(spec, position):
     name, shapes = spec.arrays[position].name, SHAPES.get(spec.layout, {})
     if spec.layout == "pointwise":
         return shapes[position]
+    if spec.layout == "loss":
+        words = next(
+            (p.shape for p in spec.row.params if p.name == spec.arrays[position].pointer), "n_rows, class_extent"
+        )
+        found = {"numel": (3, 4), "results": ()}
+        return found[words] if words in found else tuple(EXTENTS[word.split(" by ")[0]] for word in words.split(", "))
+    if name in ("mean", "inv_std", "rms"):
+        return STATISTICS.get(spec.name, STATISTICS["norm"])
     return NAMED[spec.name][0].get(name) if spec.layout == "named" else shapes[name]
 
 
@@ -81,7 +124,16 @@ def drawn(name, shape, native, generator):
     low, high = DOMAINS.get(name.removesuffix("_backward"), (0.2, 0.8))
     if native.is_floating_point:
         return (torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low).to(native)
-    return torch.randint(0, 2 if native is torch.bool else 5, shape, generator=generator).to(native)
+    high = {torch.bool: 2, torch.int64: 3}.get(native, 5)
+    return torch.randint(0, high, shape, generator=generator).to(native)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5))]
+)
+def test_gradients_of_batches_and_vectors(shapes):
+    given = [torch.rand(shape, dtype=torch.float64).requires_grad_() for shape in shapes]
+    assert torch.autograd.gradcheck(bt.matmul, given)
 
 
 def without_memory(argument):
@@ -105,7 +157,9 @@ def test_an_operator_is_its_function(name):
     torch.library.opcheck(operator, arguments, numbers, test_utils=("test_schema", "test_faketensor"))
 
 
-GRADIENTS = [n for n in specs() if f"{n}_backward" in specs() or n in ("affine", "cast")]
+OWN = {"affine": ["x"], "cast": ["x"], "matmul": ["a", "b"], "linear": ["x", "weight", "bias"]}
+# The gradient of ctc_loss reads the loss of each sample, which no result of it is.
+GRADIENTS = [n for n in specs() if (f"{n}_backward" in specs() and n != "ctc_loss") or n in OWN]
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
@@ -114,9 +168,11 @@ def test_gradients(name):
     arguments, numbers = sample(name)
     if name == "cast":
         arguments = (arguments[0], torch.float64)
-    for argument in arguments:
-        if isinstance(argument, torch.Tensor) and argument.is_floating_point():
-            argument.requires_grad_(name != "ldexp" or argument is arguments[0])
+    gradient = specs().get(f"{name}_backward")
+    known = [output.name.removeprefix("d") for output in gradient.outputs] if gradient else OWN[name]
+    for argument, value in zip(specs()[name].positional, arguments):
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            value.requires_grad_(argument.name in known)
     assert torch.autograd.gradcheck(lambda *given: getattr(bt, name)(*given, **numbers), arguments, fast_mode=True)
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import pathlib
 import re
+from typing import Any, NamedTuple
 
 PREFIX = "baracuda_kernels_"
 C_TYPES = {
@@ -75,6 +76,20 @@ class Param:
         return f"{self.element(slots)}*" if self.is_output else f"const {self.element(slots)}*"
 
 
+class Call(NamedTuple):
+    """A function on arrays. Without arguments and results it is another row's, which has them.
+
+    arguments  of each its name, C's or "", extents in names of C's numbers or "", (default,) or (), by keyword alone?
+    fixed      C's numbers that are no choice, and what they are: digits, or the name of another
+    results    names and C's names
+    """
+
+    name: str
+    arguments: tuple[tuple[str, str, str, tuple[Any, ...], bool], ...]
+    fixed: tuple[tuple[str, str], ...]
+    results: tuple[tuple[str, str], ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     family: str
@@ -103,6 +118,7 @@ class Row:
     accumulates: str  # the output that is added to
     indexes: dict[str, tuple[str, bool, bool, str]]  # index operand -> extent, whether it may be that, sorted, or what
     doc: str
+    calls: tuple[Call, ...] = ()  # functions on arrays
     is_listed: bool = False  # no output may be another input than in_place says, even one of its extents
     is_bare: bool = False  # no workspace stands before the stream
 

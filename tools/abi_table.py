@@ -62,17 +62,24 @@ in_place       the inputs of its strides that an output may be, `y: cond a b`, w
 accumulates    the output to which the op adds; others are overwritten
 indexes        the operands that are indices, of what, one a line: `ids < num_segments sorted`, `offsets <= n sorted`,
                `indices < rows or padding`. Kernels take any values, as `doc` says; the checking mode does not
+call           functions on arrays, one a line, for rows of families whose functions do not follow from the parameters
+               alone: `name(array, number, array = None, *, number = default) -> result, result`. `c as name` is C's
+               parameter by another name, and `c is value`, of a number or another parameter's name, one that
+               the function leaves no choice. What is no parameter is an array whose shape alone counts, with its
+               extents in brackets where they have names, or a number of the layout (baracuda/_functions). Without `->`
+               the results are all outputs. A name alone stands for the signature that another row has
 doc            one paragraph for the header and the op list; that of a strided form that follows from `pointwise` is
                written by the generator
 """
 
+import ast
 import configparser
 import dataclasses
 import pathlib
 import re
 from collections.abc import Sequence
 
-from abi_row import C_TYPES, INDEX_SUFFIX, SLOTS, Param, Row, TableError
+from abi_row import C_TYPES, INDEX_SUFFIX, SLOTS, Call, Param, Row, TableError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What a parameter that is no operand stands for: a number of elements or rows; the number of axes; their extents; the
@@ -83,9 +90,9 @@ SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
     "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", *CLASSES, "include", "units",
-    "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "indexes", "doc",
+    "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "indexes", "call", "doc",
 }  # fmt: skip
-OWN = {"workspace", "can_implement", "like"}  # keys that a row does not take from another
+OWN = {"workspace", "can_implement", "like", "call"}  # keys that a row does not take from another
 MOST_OPERANDS = 8  # kMostStrided of core/abi/strided_args.h
 POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
 SUMS_HEADER = "core/reduce/pointwise_sum_op.h"
@@ -268,6 +275,42 @@ def parse_indexes(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, 
     return indexes
 
 
+def parse_calls(text: str, params: tuple[Param, ...]) -> tuple[Call, ...]:
+    return tuple(parse_call(line, params) for line in filter(None, map(str.strip, text.splitlines())))
+
+
+def parse_call(line: str, params: tuple[Param, ...]) -> Call:
+    m = re.fullmatch(r"([\w{}]+)(?:\((.*)\)(?: -> (.*))?)?", line)
+    if not m:
+        raise TableError(f"call: {line!r} is not 'name(arguments) -> results'")
+    name, given, results = m.groups()
+    if given is None:
+        return Call(name, (), (), ())
+    arguments, fixed, by_keyword = [], [], False
+    known = {p.name for p in params}
+    for item in filter(None, map(str.strip, re.split(r",(?![^\[]*\])", given))):
+        m = re.fullmatch(r"(?:(\w+) as )?(\w+)(?:\[(.*)\])?(?: = (.*))?", item)
+        constant = re.fullmatch(r"(\w+) is (\S+)", item)
+        source = constant[1] if constant else (m[1] if m else "")
+        if (not m and not constant and item != "*") or (source and source not in known):
+            raise TableError(f"call: {item!r} is no argument, or of no parameter")
+        if item == "*":
+            by_keyword = True
+        elif constant:
+            fixed.append((constant[1], constant[2]))
+        else:
+            source, own, extents, default = m.groups()
+            default = () if default is None else (ast.literal_eval(default),)
+            arguments.append((own, source or (own if own in known else ""), extents or "", default, by_keyword))
+    outputs = [p.name for p in params if p.is_output]
+    named = (
+        [item.strip().partition(" as ") for item in results.split(",")] if results else [(o, "", "") for o in outputs]
+    )
+    if unknown := [source for source, _, _ in named if source not in outputs]:
+        raise TableError(f"call: {unknown[0]!r} is no output")
+    return Call(name, tuple(arguments), tuple(fixed), tuple((own or source, source) for source, _, own in named))
+
+
 def listed(names: Sequence[str], last: str) -> str:
     """As in "a, b or c"."""
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
@@ -400,6 +443,7 @@ class Section:
             in_place=in_place, accumulates=accumulates, doc=doc,
             is_listed="in_place" in section, is_bare="tail" in section,
             indexes=parse_indexes(section.get("indexes", ""), params),
+            calls=parse_calls(section.get("call", ""), params),
         )  # fmt: skip
 
 

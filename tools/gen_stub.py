@@ -17,7 +17,7 @@ PROLOGUE = '''"""Signatures of baracuda/functions.py. Written by tools/gen_stub.
 from collections.abc import Sequence
 from typing import Any
 
-from baracuda.kinds import EmbeddingBagMode
+from baracuda.kinds import EmbeddingBagMode, LossReduction
 
 # Of NumPy, PyTorch, CuPy, JAX; a TensorRef; whatever has DLPack, an array interface or the buffer protocol; a number
 Array = Any

@@ -89,6 +89,10 @@ class Kind:
         """The array, or a copy of it, in row-major order."""
         raise UnsupportedError("operands of this function must be contiguous")
 
+    def turned(self, array: Any, order: tuple[int, ...]) -> Any:
+        """A view of the array with its axes in another order."""
+        return array.transpose(order)
+
     def copy(self, target: Any, source: Any) -> None:
         """Fill what `contiguous` made anew."""
         target[...] = source
@@ -210,6 +214,9 @@ class _Torch(Kind):
     def contiguous(self, array: Any) -> Any:
         return array.contiguous()
 
+    def turned(self, array: Any, order: tuple[int, ...]) -> Any:
+        return array.permute(order)
+
     def zero(self, array: Any) -> None:
         array.zero_()
 
@@ -270,6 +277,22 @@ class _Views(Kind):
 
     def native(self, dtype: ElementKind, like: Any) -> Any:
         return dtype
+
+    def turned(self, array: Any, order: tuple[int, ...]) -> Any:
+        shape, strides = (tuple([each[axis] for axis in order]) for each in (array.shape, array.strides))
+        return TensorRef(
+            array.ptr, shape, array.dtype, strides, device=array.device, readonly=array.readonly, owner=array
+        )  # fmt: skip
+
+    def contiguous(self, array: Any) -> Any:
+        from baracuda import functions  # which needs this module
+
+        return array if array.is_dense else functions.cast(array, array.dtype)
+
+    def copy(self, target: Any, source: Any) -> None:
+        from baracuda import functions
+
+        functions.cast(source, source.dtype, out=target)
 
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
         return allocated(shape, native, like.device or "cpu")

@@ -30,14 +30,15 @@ from baracuda._functions.arrays import (
     uses_allocator,
 )
 from baracuda._functions.launch import launcher
-from baracuda._functions.layouts import Layout, parameters, solve
+from baracuda._functions.layout import Layout
+from baracuda._functions.layouts import parameters, solve
 from baracuda._functions.spec import Argument, Spec
 from baracuda._lib import Library, symbol_name
 from baracuda._optable import Op, Row
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.operands import Operand, check_overlaps, check_view, effective_strides, identical
-from baracuda.tensor import EMPTY_ADDRESS, TensorRef
+from baracuda.tensor import EMPTY_ADDRESS, TensorRef, contiguous_stride
 
 _MOST = 4096  # prepared calls that a function keeps
 _PACKED = (ElementKind.S4, ElementKind.U4, ElementKind.BIN)
@@ -48,8 +49,8 @@ class Prepared:
     """A checked call: its C function and arguments but for the addresses, and how results are made."""
 
     __slots__ = (
-        "clears", "copies", "function", "head", "is_plain", "kind", "library", "like", "results", "row", "scalars",
-        "slots", "symbol", "tail", "workspace",
+        "clears", "constants", "copies", "function", "is_plain", "kind", "library", "like", "order", "results", "row",
+        "scalars", "slots", "symbol", "wanted", "workspace",
     )  # fmt: skip
 
     library: Library
@@ -58,9 +59,14 @@ class Prepared:
     like: int  # the array beside which they are made
     results: list[tuple[tuple[int, ...], Any] | None]  # shape and native dtype; None for one that is not wanted
     scalars: list[tuple[int, ElementKind]]  # positions of Python numbers among the arrays, and what they become
-    copies: list[int]  # positions of arrays that C wants in row-major order
+    copies: list[
+        tuple[int, tuple[int, ...]]
+    ]  # positions of arrays that C wants in row-major order, of axes in an order
+    wanted: list[bool]  # whether the caller gets each result; C writes some all the same
     clears: bool  # whether results are cleared first, to be added to
     slots: list[int]  # of each C pointer, its position among arrays, results, and None
+    order: tuple[int, ...]  # of each C argument before the workspace: which of the slots, or -1 for the next constant
+    constants: list[Any]
     is_plain: bool  # nothing but addresses is left for a launch
     workspace: int
 
@@ -107,9 +113,10 @@ class Function:
         with naming(self.spec.name), kind.guard(like):
             for position, dtype in call.scalars:
                 given[position] = kind.scalar(fitting(names[position], dtype, given[position]), dtype, like)
-            for position in call.copies:
-                given[position] = self._copied(given[position])
-            made = [] if out is not None else [result and kind.empty(*result, like) for result in call.results]
+            for position, order in call.copies:
+                given[position] = self._copied(given[position], order)
+            skipped = len(self.spec.outputs) if out is not None else 0  # which the caller gave
+            made = [result and kind.empty(*result, like) for result in call.results[skipped:]]
             if call.clears:
                 for result in made:
                     zero = functools.partial((kind_of(result) or kind).zero, result)
@@ -122,9 +129,8 @@ class Function:
             ffi = call.library.ffi
             handle = kind.stream(like) if call.library.backend == "cuda" else 0
             scratch_pointer = POINTERS[type(scratch)](scratch)
-            arguments = (
-                *call.head, *pointers, *call.tail, scratch_pointer, call.workspace, ffi.cast("void *", handle)
-            )  # fmt: skip
+            tail = () if call.row.is_bare else (scratch_pointer, call.workspace)
+            arguments = (*ordered(call, pointers), *tail, ffi.cast("void *", handle))
             if _checks.active is None:
                 status = call.function(*arguments)
             else:
@@ -133,7 +139,7 @@ class Function:
                 call.library.check(call.symbol, status)
         if out is not None:
             return out
-        made = [None if result is None else kind.finish(result) for result in made]
+        made = [kind.finish(result) if wanted else None for result, wanted in zip(made, call.wanted)]
         return made[0] if self._single else tuple(made)
 
     def _watched(
@@ -150,12 +156,13 @@ class Function:
             _checks.active.keep(everything, scratch)
         return watched_call(call.function, call.row, views, self.spec.names, stream, arguments)
 
-    def _copied(self, array: Any) -> Any:
-        """An array in row-major order, for C."""
+    def _copied(self, array: Any, order: tuple[int, ...]) -> Any:
+        """An array in row-major order of its axes, for C."""
         kind = result_kind(array)
-        copy = kind.contiguous(array)
+        turned = array if order == tuple(range(len(order))) else kind.turned(array, order)
+        copy = kind.contiguous(turned)
         if _checks.active is not None and copy is not array:
-            _checks.active.also(functools.partial(kind.copy, copy, array))
+            _checks.active.also(functools.partial(kind.copy, copy, turned))
         return copy
 
     def _scratch(self, call: Prepared, like: Any) -> Any:
@@ -208,6 +215,12 @@ def _keep(store: dict[Any, Any], key: Any, value: Any) -> None:
     store[key] = value
 
 
+def ordered(call: Prepared, pointers: Sequence[Any]) -> list[Any]:
+    """C's arguments before the workspace."""
+    constants = iter(call.constants)
+    return [pointers[place] if place >= 0 else next(constants) for place in call.order]
+
+
 class _Problem:
     """What `Call` asks a plan for."""
 
@@ -230,6 +243,10 @@ class _Problem:
             return 0
         halves = getattr(self.descriptor, "output_shape", None)  # of gated operands
         return strides[axis] if halves is None else int(halves[axis] * strides[axis])
+
+    def step(self, name: str, strides: tuple[int, ...]) -> int:
+        found = self._layout.values.get(name)  # a pitch
+        return strides[self._layout.steps[name]] if found is None else int(found)
 
 
 class _Preparation:
@@ -274,6 +291,11 @@ class _Preparation:
                    for name, pointer in form.pointers.items() if (view := views[name]) is not None}  # fmt: skip
         for name, pointer in form.pointers.items():
             strides.setdefault(name, (0,) * len(layout.extents[pointer.name]))
+        for param in form.row.params:
+            if param.role == "stride" and not param.of:  # of the operands that have an axis less
+                strides[param.name] = self._of_rows(form, layout)
+        if layout.place is not None:
+            layout.values |= layout.place({pointer.name: views[name] for name, pointer in form.pointers.items()})
         flat = all([
             (view := views[name]) is None or (view.is_dense and view.shape == layout.extents[pointer.name])
             for name, pointer in form.pointers.items()
@@ -282,6 +304,9 @@ class _Preparation:
         problem = _Problem(self.library, layout, parameters(spec, self.numbers, self.element, layout.values))
         arguments = Call(problem, op).arguments(views, strides)  # type: ignore[arg-type]
         return self._assembled(form, op, layout, arguments)
+
+    def _of_rows(self, form: Form, layout: Layout) -> tuple[int, ...]:
+        return contiguous_stride(next(layout.extents[p.name] for p in form.row.pointers if " 1 along " in p.shape))
 
     # --- what it is about -------------------------------------------------------------------------------------------
 
@@ -323,7 +348,7 @@ class _Preparation:
         return any(a.name == name and a.pointer for a in self.spec.arrays)
 
     def _ops(self) -> tuple[str, ...]:
-        spec, output = self.spec, ElementKind.F32
+        spec, output = self.spec, ElementKind.I64  # of places
         if "U" in spec.row.slots:
             output = as_element(self.numbers["dtype"], "dtype")
         if self.element in _PACKED or output in _PACKED:
@@ -331,12 +356,19 @@ class _Preparation:
         for element in (self.element,) if self.element is not ElementKind.F32_STRICT else ():
             if found := op_names(spec.patterns, "", element.symbol, output.symbol):
                 return found
-        known_kinds = [k for k in ElementKind if k not in _PACKED and op_names(spec.patterns, "", k.symbol, "f32")]
+        target = output.symbol if spec.row.calls else "f32"
+        known_kinds = [k for k in ElementKind if k not in _PACKED and op_names(spec.patterns, "", k.symbol, target)]
         tokens = ", ".join(dict.fromkeys(k.token for k in known_kinds))
         if "U" in spec.row.slots and self.element in known_kinds:
             raise UnsupportedError(f"dtype is {output}, must be one of {tokens}")
         name = next(a.name for a in spec.arrays if self._slot(a) == "T")
         raise UnsupportedError(f"{name} has dtype {self.element}, must be one of {tokens}")
+
+    def _written(self) -> list[Argument]:
+        """What C writes: the results that are wanted, and what it must write besides."""
+        required = {param.name for param in self.spec.row.params if param.is_output and param.is_required}
+        named = [out for out, wanted in zip(self.spec.outputs, self.wanted) if wanted or out.pointer in required]
+        return [*named, *self.spec.unnamed]
 
     def _field(self, argument: Argument) -> str:
         """Name of an operand among those of a form."""
@@ -355,9 +387,9 @@ class _Preparation:
                 wanted = " or ".join(kind.token for kind in self._kinds(argument))
                 raise InvalidProblemError(f"{argument.name} has dtype {view.dtype}, expected {wanted}")
         fields = {self._field(a): self.views[a.name] for a in self.spec.arrays if a.pointer}
-        for out, wanted in zip(self.spec.outputs, self.wanted):
+        for out in self._written():
             kinds = self.forms[0].kinds(self._field(out))
-            fields[self._field(out)] = TensorRef(EMPTY_ADDRESS, (), kinds[0]) if wanted else None
+            fields[self._field(out)] = TensorRef(EMPTY_ADDRESS, (), kinds[0])
         views = {name: fields.get(name) for form in self.forms for name in form.pointers}
         form = next((form for form in self.forms if form.fits(views)), self.forms[0])
         for name in form.absent(views):
@@ -371,15 +403,16 @@ class _Preparation:
     def _targets(self, form: Form, layout: Layout) -> list[TensorRef | None]:
         """Views of the results: of what the caller gave, checked, or of what will be allocated."""
         found: list[TensorRef | None] = []
+        written = self._written()
         for output, wanted, out in zip(self.spec.outputs, self.wanted, self.outs):
             field, shape = self._field(output), layout.shapes[output.pointer]
-            if not wanted:
+            if output not in written:
                 found.append(None)
-            elif out is _SOME:
+            elif out is _SOME or not wanted:
                 found.append(TensorRef(EMPTY_ADDRESS, shape, form.kinds(field)[0]))
             else:
                 view, name = _kind(out).view(out, "out"), "out" if len(self.spec.outputs) == 1 else output.name
-                strided = form.strided is not None
+                strided = form.is_strided(form.pointers[field])
                 operand = Operand(name, shape, "the result's", form.kinds(field), True, strided, False, None, ())
                 check_view(operand, view, self.library.backend)
                 found.append(view)
@@ -412,18 +445,33 @@ class _Preparation:
         """Views of all operands by their names in the form, of the rank that the op sees."""
         given = {self._field(a): (a, self.views[a.name]) for a in self.spec.arrays if a.pointer}
         given |= {self._field(o): (o, target) for o, target in zip(self.spec.outputs, targets)}
-        self.copies: list[str] = []
+        for extra in self.spec.unnamed:
+            fresh = TensorRef(EMPTY_ADDRESS, layout.shapes[extra.pointer], form.kinds(self._field(extra))[0])
+            given[self._field(extra)] = (extra, fresh)
+        self.copies: dict[str, tuple[int, ...]] = {}
         views: dict[str, TensorRef | None] = {}
         for name, pointer in form.pointers.items():
             argument, view = given.get(name, (None, None))
             if view is None or argument is None:
                 views[name] = None
                 continue
-            extents = layout.extents[pointer.name]
-            padded = _padded(view, len(extents))
-            if form.strided is None and not padded.is_dense:
-                self.copies.append(argument.name)
-                padded = TensorRef(view.ptr, padded.shape, view.dtype, device=view.device)
+            extents, see = layout.extents[pointer.name], layout.seen.get(pointer.name)
+            if see is None:
+                padded = _padded(view, len(extents))
+                seen = None if form.strided is None and not padded.is_dense else padded
+            else:
+                padded, seen = view, see(view)
+            if seen is None and pointer.is_output:
+                raise UnsupportedError(f"{argument.name} of shape {view.shape} cannot be written in row-major order")
+            if seen is None:
+                order = layout.orders.get(pointer.name, tuple(range(len(view.shape))))
+                self.copies[argument.name] = order
+                turned = tuple([padded.shape[a] for a in order]) if see is not None else padded.shape
+                dense = TensorRef(view.ptr, turned, view.dtype, device=view.device)
+                whole = TensorRef(view.ptr, extents, view.dtype, device=view.device)
+                seen = dense if see is None else whole if pointer.name in layout.orders else see(dense)
+                assert seen is not None
+            padded = seen
             if not self._matches(padded, extents, form.strided is not None):
                 raise InvalidProblemError(f"{argument.name} has shape {view.shape}, expected {extents}")
             views[name] = padded
@@ -438,27 +486,30 @@ class _Preparation:
     def _assembled(self, form: Form, op: Op, layout: Layout, arguments: tuple[Any, ...]) -> Prepared:
         spec, call, params = self.spec, Prepared(), op.row.params
         places = [k for k, param in enumerate(params) if param.is_pointer]
-        assert places == list(range(places[0], places[-1] + 1)), f"{op.name}: pointers are not side by side"
-        names = [*[a.pointer for a in spec.arrays], *[o.pointer for o in spec.outputs]]
+        written = self._written()
+        names = [a.pointer for a in (*spec.arrays, *spec.outputs, *spec.unnamed)]
         call.library, call.kind, call.like = self.library, self.kind, self.likes[0] if self.likes else 0
         like = None
         call.results = [
-            (layout.shapes[o.pointer], self.kind.native(form.kinds(self._field(o))[0], like)) if wanted else None
-            for o, wanted in zip(spec.outputs, self.wanted)
+            (layout.shapes[o.pointer], self.kind.native(form.kinds(self._field(o))[0], like)) if o in written else None
+            for o in (*spec.outputs, *spec.unnamed)
         ]  # fmt: skip
+        call.wanted = self.wanted
         call.scalars = self.scalars
         positions = {a.name: k for k, a in enumerate(spec.arrays)}
-        call.copies = [positions[name] for name in self.copies]
+        call.copies = [(positions[name], order) for name, order in self.copies.items()]
         call.clears = bool(op.row.accumulates) and not self.has_out
         call.slots = [names.index(params[k].name) if params[k].name in names else len(names) for k in places]
         call.row = op.row
         call.function, call.symbol = self.library.function(op.name), symbol_name(op.name)
-        call.head, call.tail = arguments[: places[0]], arguments[places[-1] + 1 :]
+        call.order = tuple([places.index(k) if k in places else -1 for k in range(len(params))])
+        call.constants = [argument for k, argument in enumerate(arguments) if k not in places]
         call.workspace = 0
         if op.row.workspace:
             problem = op.row.problem_arguments(arguments)
             call.workspace = int(self.library.function(op.name, "workspace_size")(*problem))
-        needs_more = call.workspace or call.copies or call.clears
+        dropped = spec.unnamed or [o for o, wanted in zip(spec.outputs, self.wanted) if not wanted and o in written]
+        needs_more = call.workspace or call.copies or call.clears or dropped
         on_cpu = self.library.backend == "cpu"
         call.is_plain = (
             not needs_more and bool(self.likes) and (on_cpu or (bool(self.kind.stream_now) and not self.scalars))

@@ -26,7 +26,8 @@ class Pattern(NamedTuple):
     result_address: str
     empty: str  # how a result is made, of {shape}, {native} and {like}
     slots: tuple[int, ...]  # of each C pointer: its position among arrays, results, and NULL
-    numbers: tuple[int, int]  # C arguments before the pointers, and between them and the workspace
+    order: tuple[int, ...]  # of each C argument before the workspace: which of the slots, or -1 for a constant
+    has_workspace: bool  # whether C takes one
     stream: str  # of {like}; empty on the CPU
     device: str  # whether {like} is not on the current device; empty on the CPU
     has_out: bool  # the result is given, behind the arrays
@@ -50,13 +51,15 @@ def _maker(pattern: Pattern) -> Callable[..., Callable[..., Any]]:
     places = [(NUMPY.address if a is None else a).format(name) for name, a in zip(arrays, pattern.addresses)]
     places += [pattern.result_address.format(name) if name != "None" else "NULL" for name in results]
     places.append("NULL")
-    before, after = ([f"{side}{k}" for k in range(count)] for side, count in zip("bc", pattern.numbers))
+    constants = [f"c{k}" for k in range(pattern.order.count(-1))]
+    remaining = iter(constants)
+    passed = [places[pattern.slots[place]] if place >= 0 else next(remaining) for place in pattern.order]
     stream = f"cast(VOID, {pattern.stream.format(like=like)})" if pattern.stream else "NULL"
-    call = ", ".join([*before, *[places[slot] for slot in pattern.slots], *after, "NULL", "0", stream])
+    call = ", ".join([*passed, *(["NULL", "0"] if pattern.has_workspace else []), stream])
     lines += [f"if status := function({call}): check(symbol, status)"]
     lines.append(f"return {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}")
     constants = [
-        *before, *after, *[f"shape_{name}" for name in made], *[f"native_{name}" for name in made],
+        *constants, *[f"shape_{name}" for name in made], *[f"native_{name}" for name in made],
         *[f"number_{name}" for name in numerals], "function", "check", "symbol", "kind", "empty", "elsewhere",
     ]  # fmt: skip
     body = "\n        ".join(lines)
@@ -76,7 +79,7 @@ def launcher(
     pattern = Pattern(
         tuple(addresses), tuple([result is not None for result in call.results]),
         kind.address if out is None else _address(out), kind.make,
-        tuple(call.slots), (len(call.head), len(call.tail)), kind.stream_now if on_cuda else "",
+        tuple(call.slots), call.order, not call.row.is_bare, kind.stream_now if on_cuda else "",
         kind.is_elsewhere if on_cuda else "", out is not None,
     )  # fmt: skip
     results = [] if out is not None else filter(None, call.results)
@@ -85,7 +88,7 @@ def launcher(
         functools.partial(host_number, spec.name, spec.arrays[position].name, dtype) for position, dtype in call.scalars
     ]
     return _maker(pattern)(
-        *call.head, *call.tail, *[shape for shape, _ in made], *[native for _, native in made], *numbers,
+        *call.constants, *[shape for shape, _ in made], *[native for _, native in made], *numbers,
         call.function, call.library.check, call.symbol, kind, kind.allocate, elsewhere,
     )  # fmt: skip
 

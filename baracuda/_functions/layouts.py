@@ -1,39 +1,30 @@
 """How the shapes of a function's operands follow from one another, and the numbers that C is told of them.
 
-The operands of a function are those of its row, by their C names. `extents` is the shape that the op sees of each, to
-which an input may broadcast; `shapes` the shape that each result has, over which a gradient is summed to that of its
-operand; `values` what C's scalars and host arrays are.
+Each kind of layout is a function here, in reductions.py, normalization.py, losses.py or products.py, which makes a
+Layout of the shapes of the arrays and the numbers of a call.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from baracuda._functions import losses, normalization, products, reductions
+from baracuda._functions.layout import Layout, Shape, axis_of, contiguous
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX, as_integer, as_integers, as_real
+from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers, as_real
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind
 from baracuda.elementwise.affine import AffineDescriptor
 from baracuda.elementwise.fill import FillDescriptor
 from baracuda.embedding import EmbeddingBagDescriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
-from baracuda.kinds import EmbeddingBagMode
-
-Shape = tuple[int, ...]
-
-
-@dataclasses.dataclass
-class Layout:
-    values: dict[str, Any]
-    extents: dict[str, Shape]
-    shapes: dict[str, Shape]
-    offset_axis: int | None = None  # of gated operands and scans
-    channel_axis: int | None = None  # of weights
+from baracuda.kinds import EmbeddingBagMode, LossReduction
 
 
 def solve(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
@@ -114,20 +105,18 @@ def _gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs}, offset_axis=axis)
 
 
-def _scan(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def _along_axis(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     (first, shape), *_ = shapes.items()
-    reverse = numbers["reverse"]
     axis = axis_of("axis", numbers["axis"], shape)
+    kind = next(param.name for param in spec.row.params if param.role == "axis").removesuffix("_axis")
     for name, have in shapes.items():
         if have != shape:
             raise InvalidProblemError(f"{name} has shape {have}, expected that of {first}, {shape}")
-    if not isinstance(reverse, (bool, np.bool_)):
-        raise InvalidProblemError(f"reverse is {reverse!r}, must be a bool")
-    values = _whole(shape) | {"scan_axis": axis, "scan_extent": shape[axis], "reverse": int(reverse)}
+    values = _whole(shape) | {f"{kind}_axis": axis, f"{kind}_extent": shape[axis]}
     pointers = [param.name for param in spec.row.params if param.is_pointer]
-    return Layout(
-        values, dict.fromkeys(pointers, shape), {out.pointer: shape for out in spec.outputs}, offset_axis=axis
-    )
+    seen = {param.name: contiguous for param in spec.row.pointers if param.shape == "numel"}
+    shapes_of = {out.pointer: shape for out in spec.outputs}
+    return Layout(values, dict.fromkeys(pointers, shape), shapes_of, offset_axis=axis, seen=seen)
 
 
 def _prelu(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
@@ -164,18 +153,18 @@ def _repeat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
     return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
 
 
+def _loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    return losses.loss(
+        spec, shapes, numbers, LossReduction(_member(LossReduction, "reduction", numbers["reduction"])).name.lower()
+    )
+
+
 _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Layout]] = {
     "pointwise": _pointwise, "named": _named, "gated": _gated, "prelu": _prelu, "repeat": _repeat,
-    "scan": _scan,
+    "scan": _along_axis, "softmax": _along_axis, "norm": normalization.rows, "channels": normalization.channels,
+    "reduce": reductions.along_axes, "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape,
+    "trace": reductions.trace, "loss": _loss, "matmul": products.matmul, "linear": products.linear,
 }  # fmt: skip
-
-
-def axis_of(name: str, axis: object, shape: Shape) -> int:
-    """An axis of `shape`; negative ones count from the last."""
-    rank = len(shape)
-    if not rank:
-        raise InvalidProblemError(f"{name} is {axis!r}, but there is no axis")
-    return as_integer(name, axis, -rank, rank - 1) % rank
 
 
 def parameters(
@@ -188,14 +177,16 @@ def parameters(
         if param.name not in given or param.name in values or param.role not in ("parameter", "mode"):
             continue
         name, value = given[param.name]
-        if param.name == "mode":
-            found["mode"] = int(_mode(name, value))
+        if param.name in _CHOICES:
+            found[param.name] = _CHOICES[param.name](name, value)
         elif param.name == "padding_idx":
             found["padding_idx"] = _padding(name, value, values["num_embeddings"])
         elif param.dtype == "T.bits":
             found[param.name] = FillDescriptor((), value, element=element).validated().stored_value
         elif param.dtype == "T.compute":
             found[param.name] = AffineDescriptor((), value, element=element).validated().scale
+        elif param.dtype == "i32":
+            found[param.name] = as_integer(name, value, INT32_MIN, INT32_MAX)
         elif param.dtype == "i64":
             integral = isinstance(value, float) and value.is_integer()
             found[param.name] = as_integer(name, int(value) if integral else value)
@@ -204,13 +195,34 @@ def parameters(
     return found
 
 
-def _mode(name: str, value: object) -> EmbeddingBagMode:
-    members = {member.name.lower(): member for member in EmbeddingBagMode}
-    if isinstance(value, EmbeddingBagMode):
-        return value
+def _member(kind: type[IntEnum], name: str, value: object) -> int:
+    """One of an enumeration's members, or its name in lower case."""
+    members = {member.name.lower(): member for member in kind}
+    if isinstance(value, kind):
+        return int(value)
     if not isinstance(value, str) or value not in members:
         raise InvalidProblemError(f"{name} is {value!r}, must be one of {', '.join(members)}")
-    return members[value]
+    return int(members[value])
+
+
+def _flag(name: str, value: object) -> int:
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidProblemError(f"{name} is {value!r}, must be a bool")
+    return int(value)
+
+
+def _inverse(name: str, value: object) -> float:
+    number = as_real(name, value)
+    if not (math.isfinite(number) and number > 0):
+        raise InvalidProblemError(f"{name} is {value!r}, must be finite and > 0")
+    return 1 / number
+
+
+# Numbers that C takes otherwise than a caller gives them, by C's names.
+_CHOICES: dict[str, Callable[[str, object], int | float]] = {
+    "mode": functools.partial(_member, EmbeddingBagMode), "reduction_mode": functools.partial(_member, LossReduction),
+    "reverse": _flag, "hard": _flag, "zero_infinity": _flag, "log_input_flag": _flag, "inv_tau": _inverse,
+}  # fmt: skip
 
 
 def _padding(name: str, value: object, embeddings: int) -> int:

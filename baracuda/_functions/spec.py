@@ -1,8 +1,8 @@
 """Which functions there are, and what they are called with. All of it follows from the rows of the op table.
 
-A function stands for the ops of one name and all dtypes. Its arguments are the operands that C reads, in its order,
-then the numbers that C takes and that do not follow from the shapes of the operands. RENAMED is the one list of what
-NumPy and PyTorch call otherwise.
+Rows of some families name their functions (called.py). Of others a function stands for the ops of one name and all
+dtypes. Its arguments are the operands that C reads, in its order, then the numbers that C takes and that do not follow
+from the shapes of the operands. RENAMED is the one list of what NumPy and PyTorch call otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 from baracuda._optable import Param, Row, rows
 
 REQUIRED = object()  # the default of an argument that has none
-PLANS_ALONE = ("gemm", "loss", "norm", "reduce", "softmax")  # families without functions of arrays
+_CALLED = ("gemm", "loss", "norm", "reduce", "softmax")  # families whose rows name their functions by `call`
+PLANS_ALONE = ("gemm", "gemv", "loss_flce")  # what the names of ops without functions of arrays begin with
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
@@ -83,6 +84,8 @@ class Spec:
     numbers: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     layout: str  # how shapes follow from one another: a name in layouts.LAYOUTS
+    fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)  # C's numbers: digits, or the name of another
+    extents: Mapping[str, str] = dataclasses.field(default_factory=dict)  # of arrays that C does not read
 
     @property
     def row(self) -> Row:
@@ -91,7 +94,22 @@ class Spec:
     @property
     def is_partial(self) -> bool:
         """Whether a caller may choose which outputs there are."""
-        return any(param.direction == "out?" for param in self.row.params)
+        named = {output.pointer for output in self.outputs}
+        return any(param.direction == "out?" and param.name in named for param in self.row.params)
+
+    @functools.cached_property
+    def positional(self) -> tuple[Argument, ...]:
+        """Arguments that need no keyword, in order: numbers without a default stand before optional arrays."""
+        optional = [array for array in self.arrays if array.default is not REQUIRED]
+        required = [array for array in self.arrays if array.default is REQUIRED]
+        return (*required, *[n for n in self.numbers if n.default is REQUIRED], *optional)
+
+    @functools.cached_property
+    def unnamed(self) -> tuple[Argument, ...]:
+        """What C writes and the function does not give: it is computed for what it does give."""
+        named = {output.pointer for output in self.outputs}
+        required = [p.name for p in self.row.params if p.is_output and p.is_required and p.name not in named]
+        return tuple([Argument(name, name) for name in required])
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -104,12 +122,14 @@ def specs() -> dict[str, Spec]:
     """All functions by name."""
     found: dict[str, list[tuple[str, Row, str]]] = {}
     for row in rows():
-        if row.pattern.endswith("_strided") or row.family in PLANS_ALONE:
+        if row.pattern.endswith("_strided") or row.family in _CALLED:
             continue
         for function in row.functions or ("",):
             pattern = row.pattern.replace("{F}", function)
             found.setdefault(_stem(pattern), []).append((pattern, row, function))
-    made = [_spec(stem, found) for stem in found]
+    from baracuda._functions.called import called_specs
+
+    made = [*(_spec(stem, found) for stem in found), *called_specs()]
     return {spec.name: spec for spec in sorted(made, key=lambda spec: spec.name)}
 
 

@@ -1,0 +1,77 @@
+"""Layouts of losses. Terms, one for each element or row, are results of their own, or one mean or sum of rank 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from baracuda._functions.layout import Layout, Shape
+from baracuda._functions.spec import Spec
+from baracuda.errors import InvalidProblemError
+
+TERMS = ("numel", "n_rows", "batch_size")  # what C calls their number
+
+
+def loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any], mode: str) -> Layout:
+    """`mode` is what becomes of the terms: none, mean or sum."""
+    of = {param.name: spec.extents.get(spec.names.get(param.name, ""), param.shape) for param in spec.row.pointers}
+    of |= {array.name: spec.extents[array.name] for array in spec.arrays if array.name in spec.extents}
+    found = _Extents()
+    for array in spec.arrays:
+        words = of[array.pointer or array.name]
+        if array.name in shapes and words != "results":
+            found.read(array.name, shapes[array.name], words)
+    values: dict[str, Any] = dict(found.values)
+    terms = next(word for word in TERMS if word in found.values)
+    whole = found.whole if terms == "numel" else (values[terms],)
+    found.shapes["results"] = whole if mode == "none" else ()
+    for array in spec.arrays:
+        if of.get(array.pointer) == "results" and shapes[array.name] != found.shapes["results"]:
+            wanted = found.shapes["results"]
+            raise InvalidProblemError(
+                f"{array.name} has shape {shapes[array.name]}, expected {wanted}, of reduction {mode}"
+            )
+    values |= {"scale_scalar": 1 / max(values[terms], 1) if mode == "mean" else 1.0}
+    if "class_extent" in values:
+        values["dinput_numel"] = values["n_rows"] * values["class_extent"]
+        found.shapes["dinput_numel"] = (values["n_rows"], values["class_extent"])
+    if "max_target_len" in values:
+        values["states"] = found.values["states"] = 2 * found.values["max_target_len"] + 1
+    extents = {param.name: found.shape_of(of[param.name]) for param in spec.row.pointers}
+    return Layout(values, extents, extents)
+
+
+class _Extents:
+    """What the words of a row's shapes stand for: "numel" is a shape, "rows by stride, columns" has dense rows here."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+        self.shapes: dict[str, Shape] = {}
+        self._from = ""
+
+    @property
+    def whole(self) -> Shape:
+        return self.shapes["numel"]
+
+    def read(self, name: str, shape: Shape, words: str) -> None:
+        if words == "numel":
+            if self.shapes.setdefault("numel", shape) != shape:
+                raise InvalidProblemError(f"{name} has shape {shape}, expected that of {self._from}, {self.whole}")
+            self.values["numel"] = math.prod(shape)
+            self._from = self._from or name
+            return
+        parts = [word.partition(" by ") for word in words.split(", ")]
+        known = [self.values.get(extent) for extent, _, _ in parts]
+        if len(shape) != len(parts) or any([k is not None and k != have for k, have in zip(known, shape)]):
+            shown = ", ".join([p[0] if k is None else f"{p[0]} = {k}" for p, k in zip(parts, known)])
+            raise InvalidProblemError(f"{name} has shape {shape}, expected ({shown})")
+        for axis, (extent, _, pitch) in enumerate(parts):
+            self.values[extent] = shape[axis]
+            if pitch:
+                self.values[pitch] = math.prod(shape[axis + 1 :])
+
+    def shape_of(self, words: str) -> Shape:
+        if words in self.shapes:
+            return self.shapes[words]
+        return tuple([int(w) if w.isdigit() else self.values[w.partition(" by ")[0]] for w in words.split(", ")])

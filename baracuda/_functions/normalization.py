@@ -1,0 +1,60 @@
+"""Layouts of normalization: of rows, which are some axes of an array, and of groups of its channels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from baracuda._functions.layout import Layout, Shape, axes_of, check_shape, contiguous
+from baracuda._functions.spec import Spec
+from baracuda._scalars import INT32_MAX, as_integer
+from baracuda.errors import InvalidProblemError, UnsupportedError
+
+
+def rows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    shape = shapes["x"]
+    axes = axes_of("axis", numbers["axis"], shape)
+    row = tuple([shape[a] for a in axes])
+    if not axes:
+        raise InvalidProblemError(f"axis is {numbers['axis']!r}, must be an axis or several")
+    if math.prod(row) > INT32_MAX:
+        raise UnsupportedError(f"rows of {math.prod(row)} elements; at most {INT32_MAX} are supported")
+    statistics = tuple([1 if a in axes else extent for a, extent in enumerate(shape)])
+    extents = {}
+    for param in spec.row.pointers:
+        of_row = param.shape == "norm_total_extent"
+        extents[param.name] = row if of_row else statistics if " 1 along " in param.shape else shape
+    values = {
+        "numel": math.prod(shape), "rank": len(shape), "shape": shape, "norm_total_extent": math.prod(row),
+        "norm_axes_mask": sum([1 << a for a in axes]),
+    }  # fmt: skip
+    seen = {name: contiguous for name, each in extents.items() if each is not shape}
+    return _checked(spec, shapes, Layout(values, extents, extents, seen=seen))
+
+
+def channels(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    shape = shapes["x"]
+    if len(shape) < 2:
+        raise InvalidProblemError(f"x has shape {shape}, must have an axis of items and one of channels")
+    items, count = shape[:2]
+    values = {"n_extent": items, "c_extent": count, "spatial_extent": math.prod(shape[2:])}
+    if max(values.values()) > INT32_MAX:
+        raise UnsupportedError(f"x has shape {shape}: extents of more than {INT32_MAX} are not supported")
+    values |= {name: int(text) if text.isdigit() else values[text] for name, text in spec.fixed.items()}
+    if "num_groups" not in spec.fixed:
+        values["num_groups"] = as_integer("num_groups", numbers["num_groups"], 1, INT32_MAX)
+        if count % values["num_groups"]:
+            raise InvalidProblemError(f"num_groups is {values['num_groups']}, must divide the {count} channels")
+    values["num_groups"] = max(values["num_groups"], 1)
+    groups = (items, values["num_groups"]) if values["group_kind"] else (count,)
+    of = {"c_extent": (count,), "group_count": groups}
+    extents = {param.name: of.get(param.shape, shape) for param in spec.row.pointers}
+    return _checked(spec, shapes, Layout(values, extents, extents))
+
+
+def _checked(spec: Spec, shapes: Mapping[str, Shape], layout: Layout) -> Layout:
+    for array in spec.arrays:
+        if array.name in shapes:
+            check_shape(array.name, shapes[array.name], layout.extents[array.pointer])
+    return layout

@@ -1,0 +1,138 @@
+"""Layouts of products of matrices. Rows and columns that are neighbours are taken as they lie, others are copied."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from baracuda._functions.layout import Layout, Shape, check_shape, viewed
+from baracuda._functions.spec import Spec
+from baracuda._scalars import INT32_MAX
+from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.tensor import TensorRef
+
+RRR, RCR, CRR = 0, 1, 2  # as C numbers what lies by columns: nothing, b, or a
+
+
+def matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """As numpy.matmul: an operand of rank 1 is a row on the left and a column on the right, which the result lacks."""
+    a, b = shapes["a"], shapes["b"]
+    if not a or not b:
+        raise InvalidProblemError(f"{'a' if not a else 'b'} has shape (), must have an axis")
+    rows, columns = (a[-2:-1] or (1,))[0], b[-1] if len(b) > 1 else 1
+    terms, others = a[-1], b[-2] if len(b) > 1 else b[0]
+    if terms != others:
+        raise InvalidProblemError(f"a has shape {a} and b {b}: the sums have {terms} and {others} terms")
+    batch = a[:-2] if len(a) >= len(b) else b[:-2]
+    for name, have in (("a", a[:-2]), ("b", b[:-2])):
+        if math.prod(have) != 1 and have != batch:
+            raise UnsupportedError(f"a has shape {a} and b {b}: {name} broadcasts along some axes of matrices alone")
+    count = math.prod(batch)
+    if max(rows, columns, terms, count) > INT32_MAX:
+        raise UnsupportedError(f"a has shape {a} and b {b}: extents of more than {INT32_MAX} are not supported")
+    values = {name: int(text) for name, text in spec.fixed.items()}
+    values |= {"m": rows, "n": columns, "k": terms, "batch": count}
+    sizes = {"a": (rows, terms), "b": (terms, columns), "d": (rows, columns)}
+    result = (*batch, *((rows,) if len(a) > 1 else ()), *((columns,) if len(b) > 1 else ()))
+    turned: set[str] = set()  # what lies by columns
+    seen = {name: functools.partial(_matrices, name=name, count=count, size=size, turned=turned)
+            for name, size in sizes.items()}  # fmt: skip
+
+    def place(views: dict[str, TensorRef | None]) -> dict[str, Any]:
+        layout = CRR if "a" in turned else RCR if "b" in turned else RRR
+        return {"layout": layout} | {
+            f"ld{name}": _pitch(view, *(size[::-1] if name in turned else size), by_columns=name in turned)
+            for name, size in sizes.items() if (view := views[name]) is not None
+        }  # fmt: skip
+
+    extents: dict[str, Shape] = {name: (count, *size) for name, size in sizes.items()}
+    steps = {f"stride_{name}": 0 for name in sizes}
+    return Layout(values, extents, {"d": result}, seen=seen, steps=steps, place=place)
+
+
+def linear(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """x of any rank from 1 on, a row of weight for each result."""
+    x, weight = shapes["x"], shapes["weight"]
+    if not x or len(weight) != 2 or weight[1] != x[-1]:
+        raise InvalidProblemError(f"x has shape {x} and weight {weight}, expected (..., k) and (n, k)")
+    rows, terms, columns = math.prod(x[:-1]), x[-1], weight[0]
+    if "bias" in shapes:
+        check_shape("bias", shapes["bias"], (columns,))
+    if max(rows, terms, columns) > INT32_MAX:
+        raise UnsupportedError(f"x has shape {x}: extents of more than {INT32_MAX} are not supported")
+    sizes = {"a": (rows, terms), "b": (columns, terms), "c": (rows, columns), "d": (rows, columns)}
+    values = {name: int(text) for name, text in spec.fixed.items()} | {"m": rows, "n": columns, "k": terms}
+    seen = {name: functools.partial(_rows, size=size) for name, size in sizes.items()}
+
+    def place(views: dict[str, TensorRef | None]) -> dict[str, Any]:
+        return {
+            f"ld{name}": max(size[1], 1) if (view := views[name]) is None else _pitch(view, *size, by_columns=False)
+            for name, size in sizes.items()
+        }
+
+    extents: dict[str, Shape] = {**sizes, "bias": (columns,)}
+    return Layout(values, extents, {"d": (*x[:-1], columns)}, seen=seen, place=place)
+
+
+def _by_rows(strides: tuple[int, ...], rows: int, columns: int) -> bool:
+    """Whether elements of a row are neighbours, and rows apart."""
+    return (strides[-1] == 1 or columns <= 1) and (strides[-2] >= columns or rows <= 1)
+
+
+def _pitch(view: TensorRef, rows: int, columns: int, *, by_columns: bool) -> int:
+    """From one row to the next; of a matrix by columns rows and columns are those of its transpose."""
+    step = view.strides[-1 if by_columns else -2]
+    return max(step, columns, 1) if rows > 1 else max(columns, 1)
+
+
+def _one_axis(shape: Shape, strides: tuple[int, ...]) -> int | None:
+    """The stride of all axes as one; None where they do not lie as one."""
+    pairs = [(stride, extent) for stride, extent in zip(strides, shape) if extent != 1]
+    if not math.prod(shape):
+        return 0
+    if any([outer[0] != inner[0] * inner[1] for outer, inner in itertools.pairwise(pairs)]):
+        return None
+    return pairs[-1][0] if pairs else 0
+
+
+def _matrices(view: TensorRef, *, name: str, count: int, size: Shape, turned: set[str]) -> TensorRef | None:
+    """One axis of matrices, each by rows, or by columns where C can say so."""
+    rows, columns = size
+    strides = view.strides[-2:]
+    if len(view.shape) < 2:  # a vector, or what a product with one leaves
+        strides = (columns, *view.strides) if rows == 1 else (*view.strides, 1)
+    batch = view.shape[:-2]
+    if name == "d":  # it may lack an axis of extent 1
+        batch, strides = _split_result(view, size)
+    step = _one_axis(batch, view.strides[: len(batch)])
+    if step is None or (name == "d" and step == 0 and count > 1):
+        return None
+    if not _by_rows(strides, rows, columns):
+        may_turn = name != "d" and not turned
+        if not may_turn or not _by_rows(strides[::-1], columns, rows):
+            return None
+        turned.add(name)
+    return viewed(view, (count, *size), (step if math.prod(batch) > 1 else 0 if name != "d" else step, *strides))
+
+
+def _split_result(view: TensorRef, size: Shape) -> tuple[Shape, tuple[int, ...]]:
+    rows, columns = size
+    if view.shape[-2:] == size and len(view.shape) > 1:
+        return view.shape[:-2], view.strides[-2:]
+    if view.shape[-1:] == (columns,) and rows == 1 and view.shape:
+        return view.shape[:-1], (columns, view.strides[-1])
+    if view.shape[-1:] == (rows,) and columns == 1 and view.shape:
+        return view.shape[:-1], (view.strides[-1], 1)
+    return view.shape, (1, 1)
+
+
+def _rows(view: TensorRef, *, size: Shape) -> TensorRef | None:
+    """All axes but the last as one."""
+    step = _one_axis(view.shape[:-1], view.strides[:-1])
+    if step is None:
+        return None
+    strides = (step, view.strides[-1])
+    return viewed(view, size, strides) if _by_rows(strides, *size) else None

@@ -1,0 +1,342 @@
+"""Functions that rows name by `call`: on the problems of tests/cases against their references, and on more shapes."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import baracuda as bk
+import tolerances
+from baracuda._functions.spec import REQUIRED, specs
+from cases import CASES, Draw
+from cases.gemm import ACTIVATIONS
+from cases.reductions import reduced
+from naming import Tries
+from placement import odd
+from tools.oracle.numerics import encode
+
+CALLED = {name: spec for name, spec in specs().items() if spec.row.calls}
+PRODUCTS = {name: spec for name, spec in CALLED.items() if spec.layout in ("matmul", "linear")}
+LARGEST = 20_000  # elements of the problems that are tried
+NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
+REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
+
+
+def cells(array):
+    """A NumPy array of the values, with the strides of the problem."""
+    values = encode(array.values, array.dtype).view(NATIVE[array.dtype]).reshape(array.shape)
+    if array.strides is None or not values.size:
+        return values
+    reach = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides)]
+    first = -sum(r for r in reach if r < 0)
+    memory = np.zeros(first + sum(r for r in reach if r > 0) + 1, values.dtype)
+    steps = [stride * values.itemsize for stride in array.strides]
+    placed = np.lib.stride_tricks.as_strided(memory[first:], array.shape, steps)
+    placed[...] = values
+    return placed
+
+
+def axes_of(spec, problem):
+    """The axes that a problem reduces or normalizes."""
+    if "norm_axes_mask" in problem.scalars:
+        return tuple(d for d in range(problem.scalars["rank"]) if problem.scalars["norm_axes_mask"] >> d & 1)
+    if "stride_dy" in problem.host and spec.layout == "reduce_backward":
+        return tuple(d for d, stride in enumerate(problem.host["stride_dy"]) if stride == 0)
+    return next(value for name, value in problem.scalars.items() if name.endswith("_axis"))
+
+
+def array_of(spec, problem, argument):
+    """What a function takes for an operand of a problem."""
+    if argument.pointer in problem.null:
+        return None
+    if not argument.pointer:
+        extents = [
+            problem.scalars[word.split(" by ")[0]] for word in spec.extents.get(argument.name, "").split(", ") if word
+        ]
+        return np.zeros(extents or problem.arrays["dx"].shape, NATIVE[problem.arrays["dy"].dtype])
+    array = problem.arrays[argument.pointer]
+    shape = next(param.shape for param in spec.row.params if param.name == argument.pointer)
+    if shape == "norm_total_extent":
+        return cells(array).reshape([problem.host["shape"][a] for a in axes_of(spec, problem)])
+    if shape == "group_count" and problem.scalars["group_kind"]:
+        return cells(array).reshape(problem.scalars["n_extent"], -1)
+    if shape == "results" and problem.scalars["reduction_mode"]:
+        return cells(array).reshape(())
+    if spec.layout == "reduce_backward" and argument.name in ("dy", "y"):
+        axes = axes_of(spec, problem)
+        return cells(array)[tuple(slice(0, 1) if d in axes else slice(None) for d in range(len(array.shape)))]
+    return cells(array)
+
+
+def numbers_of(spec, problem):
+    """The numbers of a call by name."""
+    found = {}
+    for number in spec.numbers:
+        value = problem.scalars.get(number.number)
+        if number.name == "axis":
+            value = axes_of(spec, problem)
+        elif number.name == "keepdims":
+            value = True
+        elif number.name == "size":
+            value = problem.host["output_shape"]
+        elif number.number == "inv_tau":
+            value = 1 / value
+        elif number.number == "reduction_mode":
+            value = REDUCTIONS[value]
+        elif number.number in ("hard", "log_input_flag", "zero_infinity"):
+            value = bool(value)
+        found[number.name] = value
+    return found
+
+
+def is_of(spec, problem):
+    """Whether a problem of the row is one of the function."""
+    if any(a.pointer in problem.null and a.default is REQUIRED for a in spec.arrays):
+        return False
+    if sum(array.bits().size for array in problem.arrays.values() if array.values is not None) > LARGEST:
+        return False
+    if spec.layout == "reduce_to":
+        return all(want in (1, have) for have, want in zip(problem.host["input_shape"], problem.host["output_shape"]))
+    scalars = problem.scalars
+    if scalars.get("dinput_numel", 0) != scalars.get("n_rows", 0) * scalars.get("class_extent", 0) and spec.extents:
+        return False
+    return all(scalars[name] == int(text) if text.isdigit() and name != "num_groups" else scalars[name] == scalars[text]
+               for name, text in spec.fixed.items() if not (name == "num_groups" and text == "1"))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLED) - set(PRODUCTS)))
+def test_problems_of_the_cases(name):
+    """Each twice, since the second call only fills in addresses."""
+    spec, tried = CALLED[name], 0
+    function = getattr(bk, name)
+    with Tries() as tries:
+        for row in spec.rows:
+            case = CASES[row.name]
+            for op, slots in instances(row):
+                if slots.get("F", spec.function) != spec.function or slots.get("U", "i64") != "i64":
+                    continue
+                for label in case.problems if slots["T"] == "f32" else (case.plain, *case.brief[:2]):
+                    problem = case.problems[label](Draw(slots, label))
+                    if not is_of(spec, problem):
+                        continue
+                    tried += 1
+                    with tries(f"{op}, {label}"):
+                        arrays = [array_of(spec, problem, argument) for argument in spec.arrays]
+                        for _ in range(2):
+                            found = function(**dict(zip([a.name for a in spec.arrays], arrays)),
+                                             **numbers_of(spec, problem))  # fmt: skip
+                            check(spec, case, op, problem, found if len(spec.outputs) > 1 else (found,))
+    assert tried > 2
+
+
+def instances(row):
+    for dtypes in itertools.product(row.functions or ("",), *row.slots.values()):
+        slots = dict(zip(("F", *row.slots), dtypes))
+        yield row.pattern.format(**slots), slots
+
+
+def check(spec, case, op, problem, results):
+    expected = case.reference(problem)
+    for output, result in zip(spec.outputs, results):
+        want = expected.get(output.pointer)
+        if want is not None:
+            dtype = problem.arrays[output.pointer].dtype
+            got = np.asarray(result)
+            assert got.dtype == NATIVE[dtype]
+            got = got.astype(np.float64 if got.dtype.kind not in "iub" else np.int64).reshape(want.value.shape)
+            tolerances.check(f"{op}: {output.name}", got, dtype, want, case.tolerance_of(output.pointer, True))
+
+
+# --- shapes that C has not --------------------------------------------------------------------------------------------
+
+AXES = (None, 0, 1, 2, -1, (0, 1), (0, 2), (2, 1), (0, 1, 2), (-1,), ())
+LAYOUTS = {
+    "dense": lambda a: a,
+    "columns": lambda a: a.T.copy().T,
+    "turned": lambda a: a.transpose(2, 0, 1).copy().transpose(1, 2, 0),
+    "backwards": lambda a: np.flip(np.flip(a).copy()),
+    "gaps": lambda a: np.repeat(a[..., None], 2, -1)[..., 0],
+    "broadcast": lambda a: np.broadcast_to(a[:, :1], a.shape),
+}
+FOLDS = ("sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std", "any", "all", "count_nonzero")
+
+
+def normalized(axis, rank):
+    return tuple(range(rank)) if axis is None else tuple(a % rank for a in np.atleast_1d(np.array(axis, int)))
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_any_axes(rng, name):
+    """One, several, all or none of them, kept or not, however they lie, also into an array of the caller."""
+    x = odd(rng, (3, 4, 5), -2, 2)
+    parameters = {"correction": 1} if name in ("var", "std") else {}
+    for axis, layout, keepdims in itertools.product(AXES, LAYOUTS, (False, True)):
+        given, axes = LAYOUTS[layout](x), normalized(axis, 3)
+        want = reduced(name, given, axes, "f64", **parameters).value
+        want = np.asarray(want if keepdims else np.squeeze(want, axes), np.float64)
+        got = getattr(bk, name)(given, axis=axis, keepdims=keepdims)
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+        out = np.ones_like(got.T).T
+        assert getattr(bk, name)(given, axis=axis, keepdims=keepdims, out=out) is out
+        np.testing.assert_array_equal(out, got)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places(rng, name):
+    for dtype, layout, keepdims in itertools.product((np.float32, np.int32, np.uint8), LAYOUTS, (False, True)):
+        x = LAYOUTS[layout](rng.integers(0, 9, (3, 4, 5)).astype(dtype))
+        for axis in (None, 0, 1, 2, -1):
+            got = getattr(bk, name)(x, axis=axis, keepdims=keepdims)
+            want = getattr(np, name)(x, axis=axis, keepdims=keepdims)
+            np.testing.assert_array_equal(got, want)
+            assert got.dtype == np.int64
+    with pytest.raises(bk.InvalidProblemError, match=r"axis is \(0, 1\), must be one axis"):
+        getattr(bk, name)(x, axis=(0, 1))
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std"])
+def test_gradients_of_any_axes(rng, name):
+    """Differences of the function along the gradient, dy of either shape and broadcast or not."""
+    x, step = rng.uniform(0.5, 2, (3, 4, 5)), 1e-6
+    function, backward = getattr(bk, name), getattr(bk, f"{name}_backward")
+    names = [argument.name for argument in specs()[f"{name}_backward"].arrays]
+    for axis, layout, keepdims in itertools.product(AXES, ("dense", "columns"), (False, True)):
+        given = LAYOUTS[layout](x)
+        if name in ("var", "std") and normalized(axis, 3) in ((), (0, 2)):
+            continue  # of one element; of axes that do not lie as one
+        y = function(given, axis=axis, keepdims=keepdims)
+        for dy in (odd(rng, y.shape, 1, 2), np.broadcast_to(np.float64(1.5), y.shape)):
+            values = {"dy": dy, "x": given, "y": y}
+            dx = backward(*[values[n] for n in names], axis=axis, keepdims=keepdims)
+            assert dx.shape == x.shape
+            way = odd(rng, x.shape, -1, 1)
+            after, before = (function(given + s * way, axis=axis, keepdims=keepdims) for s in (step, -step))
+            np.testing.assert_allclose((dx * way).sum(), (dy * (after - before)).sum() / (2 * step), 1e-6, 1e-8)
+
+
+class Foreign:
+    """An array of another library, which has the array interface alone."""
+
+    def __init__(self, array):
+        self.__array_interface__, self.array = array.__array_interface__, array
+
+
+def test_kinds_of_arrays(rng):
+    """Views are copied by this library where C wants them in another order."""
+    x = odd(rng, (3, 4, 5), -2, 2).astype(np.float32)
+    for layout, kind in itertools.product(LAYOUTS, (bk.tensor, Foreign)):
+        given = LAYOUTS[layout](x)
+        for axis in AXES:
+            got = bk.sum(kind(given), axis=axis)
+            assert isinstance(got, bk.TensorRef)
+            np.testing.assert_array_equal(bk.download(got), bk.sum(given, axis=axis))
+        for name in ("softmax", "layer_norm", "batch_norm", "instance_norm"):
+            np.testing.assert_array_equal(bk.download(getattr(bk, name)(kind(given))), getattr(bk, name)(given))
+        product = bk.matmul(kind(given), kind(np.swapaxes(given, 1, 2)))
+        np.testing.assert_array_equal(bk.download(product), bk.matmul(given, np.swapaxes(given, 1, 2)))
+
+
+def test_checks_see_what_is_copied_and_what_is_dropped():
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    with bk.checked(nan="raise"):
+        assert bk.sum(x, axis=(0, 2)).tolist() == x.sum((0, 2)).tolist()
+        np.testing.assert_array_equal(bk.batch_norm(x.transpose(0, 2, 1)), bk.batch_norm(x.transpose(0, 2, 1).copy()))
+        with pytest.raises(bk.CheckError, match="so is an element of x"):
+            bk.max(np.float32([1, np.nan]))
+
+
+def test_axes_that_are_none():
+    x = np.ones((2, 3), np.float32)
+    for wrong, text in ((2, "axis is 2, must be <= 1"), ((0, -2), "which has an axis twice"), ("0", "axis is '0'")):
+        for name in ("sum", "layer_norm", "softmax"):
+            if name != "softmax" or not isinstance(wrong, tuple):
+                with pytest.raises(bk.InvalidProblemError, match=text):
+                    getattr(bk, name)(x, axis=wrong)
+    with pytest.raises(bk.InvalidProblemError, match=r"keepdims is 1, must be a bool"):
+        bk.sum(x, keepdims=1)
+    with pytest.raises(bk.InvalidProblemError, match=r"dy has shape \(3,\), expected \(2,\)"):
+        bk.sum_backward(x[0], x, axis=1)
+    with pytest.raises(bk.UnsupportedError, match="row-major order"):
+        bk.var_backward(np.ones(4), np.ones((3, 4, 5)), axis=(0, 2))
+
+
+def test_what_is_left_out():
+    """Statistics that nobody wants, gamma and beta that are not there, gradients of them."""
+    x = np.random.default_rng(3).standard_normal((4, 6))
+    for name in ("layer_norm", "rms_norm", "batch_norm", "instance_norm"):
+        given = x[:, :, None] if name == "instance_norm" else x
+        results = getattr(bk, f"{name}_forward")(given)
+        np.testing.assert_array_equal(results[0], getattr(bk, name)(given))
+        whole = getattr(bk, f"{name}_backward")(given, given, *results[1:])
+        for k in range(len(whole)):
+            needs = [j == k for j in range(len(whole))]
+            part = getattr(bk, f"{name}_backward")(given, given, *results[1:], needs=needs)
+            np.testing.assert_allclose(part[k], whole[k], 1e-12)
+            assert [each is None for each in part] == [not need for need in needs]
+
+
+# --- products of matrices ---------------------------------------------------------------------------------------------
+
+MATRICES = {
+    "dense": lambda a: a,
+    "columns": lambda a: np.swapaxes(np.swapaxes(a, -1, -2).copy(), -1, -2) if a.ndim > 1 else a,
+    "backwards": lambda a: np.flip(np.flip(a).copy()),
+    "gaps": lambda a: np.repeat(a, 2, -1)[..., ::2],
+    "padded": lambda a: np.concatenate([a, a], -1)[..., : a.shape[-1]],
+    "outer": lambda a: a.T.copy().T,
+}
+SIDES = [
+    ((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)),
+    ((3, 4), (2, 4, 5)), ((2, 2, 3, 4), (2, 2, 4, 5)), ((1, 4), (4, 1)), ((0, 4), (4, 5)), ((3, 0), (0, 5)),
+    ((1, 1), (1, 1)), ((2, 1, 4), (4,)), ((4,), (2, 4, 3)), ((2, 3, 4), (1, 4, 5)), ((0, 3, 4), (0, 4, 5)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_matmul(rng, dtype):
+    """Exact: sums of small numbers. Every pair of layouts, of which two by columns are no one of C's."""
+    for (first, second), one, other in itertools.product(SIDES, MATRICES, MATRICES):
+        a, b = (
+            MATRICES[one](odd(rng, first, -2, 2, 8).astype(dtype)),
+            MATRICES[other](odd(rng, second, -2, 2, 8).astype(dtype)),
+        )
+        want = np.matmul(a.astype(np.float64), b.astype(np.float64))
+        got = bk.matmul(a, b)
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got, want.astype(dtype))
+        out = np.full_like(got, np.nan)
+        assert bk.matmul(a, b, out=out) is out
+        np.testing.assert_array_equal(out, got)
+
+
+def test_matmul_of_what_does_not_fit():
+    a, b = np.ones((3, 4)), np.ones((2, 4, 5))
+    for first, second, error, text in (
+        (a, a, bk.InvalidProblemError, "the sums have 4 and 3 terms"),
+        (np.float64(1), a, bk.InvalidProblemError, r"a has shape \(\), must have an axis"),
+        (np.ones((1, 3, 3, 4)), b, bk.UnsupportedError, "b broadcasts along some axes of matrices alone"),
+        (a.astype(np.int32), a.astype(np.int32).T, bk.UnsupportedError, "a has dtype i32, must be one of"),
+    ):
+        with pytest.raises(error, match=text):
+            bk.matmul(first, second)
+    with pytest.raises(bk.InvalidProblemError, match=r"expected \(\.\.\., k\) and \(n, k\)"):
+        bk.linear(a, np.ones((5, 3)))
+    with pytest.raises(bk.InvalidProblemError, match=r"bias has shape \(4,\), expected \(5,\)"):
+        bk.linear(a, np.ones((5, 4)), np.ones(4))
+
+
+@pytest.mark.parametrize("name", sorted(set(PRODUCTS) - {"matmul"}))
+def test_linear(rng, name):
+    activation = ACTIVATIONS[name.removeprefix("linear").removeprefix("_")]
+    for dtype, shape, one, other in itertools.product(
+        (np.float32, np.float64), ((4,), (3, 4), (2, 3, 4), (0, 4)), MATRICES, ("dense", "columns", "padded")
+    ):
+        x, weight = (
+            MATRICES[one](odd(rng, shape, -2, 2).astype(dtype)),
+            MATRICES[other](odd(rng, (5, 4), -2, 2).astype(dtype)),
+        )
+        for bias in (None, odd(rng, (5,), -2, 2).astype(dtype)):
+            z = x.astype(np.float64) @ weight.T.astype(np.float64) + (0 if bias is None else bias)
+            want = np.asarray(activation(z)) if z.size else z
+            np.testing.assert_allclose(getattr(bk, name)(x, weight, bias), want, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,99 @@
+"""Programs about the functions that rows name by `call`: operands that fit, the call, and that of the gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from baracuda._functions.spec import REQUIRED, Argument, Spec
+from baracuda._functions.spec import specs as all_specs
+
+TABLE = "np.array([[0.5, 2, 3], [1, 0.25, 4]], np.float32)"
+SHARES = "np.array([[0.2, 0.7, 0.9], [0.4, 0.5, 0.1]], np.float32)"
+OTHERS = "np.array([[0.3, 0.6, 1], [0.1, 0.5, 0.2]], np.float32)"
+LABELS = "np.array([2, 0])"
+# Operands by C's dtype and shape, of losses; by name, of all else.
+OF_LOSSES = {
+    ("T", "numel"): SHARES, ("i64", "numel"): "np.array([[1, -1, 1], [-1, 1, 1]])",
+    ("T", "n_rows"): "np.array([1, -1], np.float32)", ("i64", "n_rows"): LABELS,
+    ("i64", "n_rows, class_extent"): "np.array([[0, -1, -1], [2, 0, -1]])",
+    ("T", "n_rows, class_extent"): SHARES, ("T", "n_rows, d_extent"): SHARES,
+    ("T", "max_time, batch_size, num_classes"): (
+        "bk.log_softmax(np.array([[[0, 2, 1]], [[1, 0, 2]], [[2, 1, 0]]], np.float32))  # frames, samples, classes"
+    ),
+    ("i64", "batch_size, max_target_len"): "np.array([[1, 2]])", ("i64", "batch_size"): "np.array([3])",
+}  # fmt: skip
+BY_NAME = {
+    "u": "np.random.default_rng(1).random((2, 3), np.float32)", "gamma": "np.array([1, 2, 3], np.float32)",
+    "weight": OTHERS, "bias": "np.array([1, -1], np.float32)", "b": "np.array([[1, 0], [0, 1], [1, 1]], np.float32)",
+    "beta": "np.array([0.5, 0, -0.5], np.float32)", "target_lengths": "np.array([2])",
+}  # fmt: skip
+SECOND = ("target", "x2", "positive")  # operands that had better not be what the first one is
+NUMBERS = {"size": "(1, 3)", "num_groups": "3"}
+AXIS = {"reduce": "axis=1", "reduce_backward": "axis=1"}
+
+
+def programs(specs: Sequence[Spec]) -> Iterable[tuple[str, str]]:
+    """(title, code) of each function of a page; a gradient follows its function."""
+    known = {spec.name: spec for spec in specs}
+    forwards = [s for s in specs if not s.name.endswith(("_backward", "_forward"))]
+    for spec in forwards:
+        stem = spec.name
+        lines = [f"{a.name} = {operand(spec, a)}" for a in spec.arrays]
+        yield spec.name, "\n".join([*lines, shown(spec)])
+        gradient, whole = known.get(f"{stem}_backward"), known.get(f"{stem}_forward", spec)
+        if gradient is not None:
+            yield f"Gradient of {stem}", "\n".join(of_gradient(whole, gradient))
+    for gradient in specs:  # of functions that have pages of their own
+        stem = gradient.name.removesuffix("_backward")
+        if stem != gradient.name and stem not in known:
+            whole = all_specs()[stem]
+            lines = [f"{a.name} = {operand(whole, a)}" for a in whole.arrays]
+            yield f"Gradient of {stem}", "\n".join([*lines, *of_gradient(whole, gradient)])
+
+
+def of_gradient(whole: Spec, gradient: Spec) -> Iterable[str]:
+    given = {a.name for a in whole.arrays}
+    results = [output.name for output in whole.outputs]
+    yield f"{', '.join(results)} = {call(whole)}"
+    first = results[0]
+    yield f"dy = np.linspace(1, 2, {first}.size, dtype=np.float32).reshape({first}.shape)"
+    if "per_sample_loss" in [a.name for a in gradient.arrays]:
+        alone = call(whole, 'reduction="none"')
+        yield f"per_sample_loss = {alone}[0]"
+    assert {a.name for a in gradient.arrays} <= {*given, *results, "dy", "per_sample_loss"}, gradient.name
+    more = ["scale=1 / 2"] if any(n.name == "scale" for n in gradient.numbers) else []  # over the sum of target_lengths
+    if len(gradient.outputs) == 1:
+        yield f"print({call(gradient, *more)})"
+    else:
+        names = ", ".join(output.name for output in gradient.outputs)
+        yield f"{names} = {call(gradient)}"
+        yield f'print({names}, sep="\\n")'
+
+
+def shown(spec: Spec) -> str:
+    """A call, and its results without what an exclusive scan begins with."""
+    rest = "[:, 1:]" if spec.name.startswith("exclusive_") else ""
+    star = "*" if len(spec.outputs) > 1 else ""
+    return f"print({star}{call(spec)}{rest})"
+
+
+def call(spec: Spec, *more: str) -> str:
+    given = [NUMBERS[a.name] if a.number else a.name for a in spec.positional]
+    return f"bk.{spec.name}({', '.join([*given, *([AXIS[spec.layout]] if spec.layout in AXIS else []), *more])})"
+
+
+def operand(spec: Spec, argument: Argument) -> str:
+    if argument.name in BY_NAME:
+        return BY_NAME[argument.name]
+    if spec.layout != "loss":
+        return TABLE
+    param = next(p for p in spec.row.params if p.name == argument.pointer)
+    words = ", ".join(word.split(" by ")[0] for word in param.shape.split(", "))
+    found = OF_LOSSES[param.dtype, words]
+    return OTHERS if found is SHARES and argument.name in SECOND else found
+
+
+def has_programs(specs: Sequence[Spec]) -> bool:
+    return any(spec.row.calls or spec.layout == "scan" for spec in specs) and all(
+        number.default is not REQUIRED or number.name in NUMBERS for spec in specs for number in spec.numbers
+    )
