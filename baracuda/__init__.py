@@ -151,7 +151,10 @@ _OPS = {
         "RMSNorm RMSNormBackward LayerNorm LayerNormBackward BatchNorm BatchNormBackward GroupNorm GroupNormBackward "
         "InstanceNorm InstanceNormBackward"
     ),
-    "reduce": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace",
+    "reduce": (
+        "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace ReduceAxes MomentsAxes ArgReduceAxes "
+        "MeanAxes"
+    ),
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",

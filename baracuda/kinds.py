@@ -195,6 +195,9 @@ class ReduceKind(IntEnum):
     LOG_SUM_EXP = 12
     TRACE = 13
     COUNT_NONZERO = 14
+    FMAX = 15
+    FMIN = 16
+    NORM_P = 17
 
 
 class ArgReduceKind(IntEnum):

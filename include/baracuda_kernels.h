@@ -9987,6 +9987,145 @@ BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_can_implement(int64_
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 
 /*
+ * arg_reduce_{F}_axes_{T}_{U}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64, U: i32 i64)
+ * The extreme of x and its place over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the
+ * first axis; value and place have 1 along them, where the entries of their strides are not used. Either may be
+ * NULL. A place counts in row-major order along the reduced axes, from 0: of equal elements the first, of NaNs the
+ * first, before any number; -0 equals 0. Of nothing there is none.
+ *   argmax  the greatest x and its place
+ *   argmin  the least x and its place
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_value: i64 [rank]
+ *   host  stride_place: i64 [rank]
+ *   in    x: T [shape]
+ *   out   value: T [shape with 1 along reduce_axes_mask], may be NULL
+ *   out   place: U [shape with 1 along reduce_axes_mask], may be NULL
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f32_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f32_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_f32_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f32_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f32_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_f32_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f16_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f16_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_f16_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f16_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f16_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_f16_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_bf16_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_bf16_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_bf16_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_bf16_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_bf16_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_bf16_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f64_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f64_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_f64_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f64_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f64_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_f64_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u8_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u8_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_u8_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u8_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u8_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_u8_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i8_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i8_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i8_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i8_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i8_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i8_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i16_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i16_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i16_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i16_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i16_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i16_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u32_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u32_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_u32_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u32_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u32_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_u32_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i32_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i32_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i32_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i32_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i32_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i32_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i64_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i64_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i64_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i64_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i64_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i64_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f32_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f32_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_f32_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f32_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f32_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_f32_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f16_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f16_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_f16_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f16_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f16_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_f16_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_bf16_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_bf16_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_bf16_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_bf16_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_bf16_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_bf16_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f64_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f64_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_f64_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f64_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f64_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_f64_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u8_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u8_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_u8_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u8_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u8_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_u8_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i8_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i8_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i8_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i8_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i8_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i8_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i16_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i16_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i16_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i16_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i16_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i16_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u32_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u32_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_u32_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u32_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u32_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_u32_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i32_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i32_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i32_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i32_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i32_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i32_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i64_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i64_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i64_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i64_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i64_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i64_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+
+/*
  * reduce_sum_backward_{T}  (T: f32 f16 bf16 f64)
  * dx = dy: stride_dy is 0 along the axes that were reduced.
  *   host  shape: i32 [rank]
@@ -10314,6 +10453,261 @@ BARACUDA_API int32_t baracuda_kernels_trace_f64_can_implement(int32_t rows, int6
 BARACUDA_API size_t baracuda_kernels_trace_f64_workspace_size(int32_t rows, int64_t stride_row, int64_t stride_col);
 
 /*
+ * reduce_{F}_axes_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f of x over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y has 1
+ * along them, where the entries of stride_y are not used. In f32 (f64 for f64), rounded once.
+ *   sum   sum of x
+ *   mean  sum of x over their number; NaN of none
+ *   max   the greatest x, NaN where one is NaN; -inf of none
+ *   min   the least x, NaN where one is NaN; inf of none
+ *   prod  product of x; 1 of none
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_{F}_axes_{T}  (T: u8 i8 i16 u32 i32 i64)
+ * y[c] = f of integers over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y
+ * has 1 along them, where the entries of stride_y are not used.
+ *   sum   sum of x, modulo 2^width
+ *   prod  product of x, modulo 2^width; 1 of none
+ *   max   the greatest x; the least number of T of none
+ *   min   the least x; the greatest number of T of none
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_{F}_axes_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f of x, of which NaN are left out, over the axes whose bits are set in reduce_axes_mask, bit 0 being that
+ * of the first axis; y has 1 along them, where the entries of stride_y are not used.
+ *   fmax  the greatest x that is a number; NaN where there is none
+ *   fmin  the least x that is a number; NaN where there is none
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmax_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmax_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmax_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmax_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmin_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmin_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmin_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmin_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_mean_axes_{T}_{U}  (T: u8 i8 i16 u32 i32 i64, U: f32 f64)
+ * y[c] = the mean of integers over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first
+ * axis; y has 1 along them, where the entries of stride_y are not used. Sums are exact; NaN of none.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: U [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u8_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u8_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_u8_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u8_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u8_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_u8_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i8_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i8_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i8_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i8_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i8_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i8_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i16_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i16_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i16_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i16_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i16_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i16_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u32_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u32_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_u32_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u32_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u32_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_u32_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i32_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i32_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i32_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i32_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i32_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i32_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i64_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i64_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i64_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i64_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i64_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i64_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
  * reduce_{F}_{T}  (T: f32 f16 bf16 f64)
  * y[c] = f of x along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart; the
  * entry of stride_x at it is not used. In f32 (f64 for f64), rounded once.
@@ -10390,6 +10784,115 @@ BARACUDA_API size_t baracuda_kernels_reduce_std_bf16_workspace_size(int64_t outp
 BARACUDA_API int32_t baracuda_kernels_reduce_std_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_reduce_std_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_reduce_std_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+
+/*
+ * reduce_{F}_axes_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f of x over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y has 1
+ * along them, where the entries of stride_y are not used. In f32 (f64 for f64), rounded once.
+ *   norm2      sqrt(sum of x^2), without undue overflow or underflow
+ *   logsumexp  ln(sum of exp(x)); -inf of none, inf where one is inf
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_{F}_axes_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f of x, and their mean, in one pass over the axes whose bits are set in reduce_axes_mask, bit 0 being
+ * that of the first axis; y and mean have 1 along them, where the entries of their strides are not used. Either
+ * may be NULL. In f32 (f64 for f64) relative to a running mean, rounded once; the mean of none is NaN, and so is
+ * that of elements of which one is infinite.
+ *   var  sum of (x - mean)^2, over n - correction for n elements; NaN where that is not positive
+ *   std  the root of var
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_mean: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape with 1 along reduce_axes_mask], may be NULL
+ *   out   mean: T [shape with 1 along reduce_axes_mask], may be NULL
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_var_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_var_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_var_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_var_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_std_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_std_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_std_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_std_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+
+/*
+ * reduce_norm_p_axes_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = (sum of |x|^p)^(1/p) for p > 0, the greatest |x| for p infinite, and for p = 0 the number of elements
+ * that are not 0, over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y has
+ * 1 along them, where the entries of stride_y are not used. In f32 (f64 for f64) without undue overflow, rounded
+ * once.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm_p_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm_p_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm_p_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm_p_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p);
 
 /*
  * reduce_max_min_backward_{T}  (T: f32 f16 bf16 f64)
@@ -10602,6 +11105,133 @@ BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_i64_workspace_size(int
 BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_bool_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * reduce_{F}_axes_{T}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64 bool)
+ * y[c] = f of x over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y has 1
+ * along them, where the entries of stride_y are not used. NaN is not 0, -0 is; of nothing any is 0 and all is 1.
+ *   any  1 where an element is not 0
+ *   all  1 where no element is 0
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: bool [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_count_nonzero_axes_{T}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64 bool)
+ * y[c] = the number of elements that are not 0 over the axes whose bits are set in reduce_axes_mask, bit 0 being
+ * that of the first axis; y has 1 along them, where the entries of stride_y are not used. NaN is not 0, -0 is.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: i64 [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
 
 /* ---- scan ------------------------------------------------------------------------------------------------------ */
 

@@ -102,6 +102,8 @@ EXAMPLES = {
     "EmbeddingBag": (10, 4, 3, 7, SUM), "Fill": (SHAPE, 1),
     "Reduce": (bk.ReduceKind.SUM, SHAPE, 1), "ArgReduce": (bk.ArgReduceKind.ARGMAX, SHAPE, 1),
     "BoolReduce": (bk.ReduceKind.ANY, SHAPE, 1), "CountReduce": (bk.ReduceKind.COUNT_NONZERO, SHAPE, 1),
+    "ReduceAxes": (bk.ReduceKind.SUM, SHAPE, (0, 1)), "MomentsAxes": (bk.ReduceKind.VAR, SHAPE, (1,)),
+    "ArgReduceAxes": (bk.ArgReduceKind.ARGMAX, SHAPE, (0, 1)), "MeanAxes": (SHAPE, (0,)),
     "ReduceTo": (bk.ReduceToOp.SUM, SHAPE, (3, 1)), "Trace": (3,),
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
     "RMSNorm": (SHAPE, 2, 1e-5, True), "RMSNormBackward": (SHAPE, 2, True), "LayerNorm": (SHAPE, 2, 1e-5, True, True),
