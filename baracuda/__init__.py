@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from baracuda.image import *  # noqa: F403
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
+    from baracuda.loss.logits import *  # noqa: F403
     from baracuda.loss.rows import *  # noqa: F403
     from baracuda.norm import *  # noqa: F403
     from baracuda.reduce import *  # noqa: F403
@@ -142,10 +143,15 @@ _OPS = {
         "BceWithLogits BceWithLogitsBackward KlDiv KlDivBackward PoissonNll PoissonNllBackward GaussianNll "
         "GaussianNllBackward MarginRanking MarginRankingBackward HingeEmbedding HingeEmbeddingBackward"
     ),
+    "loss.logits": (
+        "WeightedBceWithLogits WeightedBceWithLogitsBackward SigmoidFocal SigmoidFocalBackward KlDivBatch "
+        "KlDivBatchBackward"
+    ),
     "loss.rows": (
         "CrossEntropy CrossEntropyBackward Nll NllBackward CosineEmbedding CosineEmbeddingBackward "
         "TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin "
-        "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace"
+        "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace "
+        "WeightedCrossEntropy WeightedCrossEntropyBackward"
     ),
     "norm": (
         "RMSNorm RMSNormBackward LayerNorm LayerNormBackward BatchNorm BatchNormBackward GroupNorm GroupNormBackward "

@@ -446,6 +446,7 @@ class LossKind(IntEnum):
     MULTILABEL_MARGIN = 17
     MULTILABEL_SOFT_MARGIN = 18
     FUSED_LINEAR_CROSS_ENTROPY = 19
+    SIGMOID_FOCAL = 20
 
 
 class LossReduction(IntEnum):

@@ -8953,6 +8953,50 @@ BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_run(int6
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, const void* dinput);
 
 /*
+ * loss_kl_div_batch_{T}  (T: f32 f16 bf16 f64)
+ * target (log(target) - pred) where target > 0, else 0; where log_target_flag is not 0, exp(target) (target -
+ * pred), 0 where exp(target) is. pred are logarithms of probabilities. reduction_mode 0 gives each element its
+ * term, results being numel; 1 their sum over batch (the number of rows, or numel) and 2 their sum, results being
+ * 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f32_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f32_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_batch_f32_workspace_size(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f16_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_batch_f16_workspace_size(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_bf16_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_bf16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_batch_bf16_workspace_size(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f64_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f64_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_batch_f64_workspace_size(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag);
+
+/*
+ * loss_kl_div_batch_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = -q s where q > 0, else 0; q is target, or exp(target) where log_target_flag is not 0. In it s is dy of
+ * the element for reduction_mode 0, dy[0] / batch for 1 and dy[0] for 2. A gradient may be an input of its dtype
+ * and length.
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f32_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f16_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_bf16_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f64_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, const void* dinput);
+
+/*
  * loss_flce_per_row_{T}  (T: f32 f16 bf16 f64)
  * The cross entropy of each row of logits, which its gradient overwrites: loss_1d = log(sum of exp(logits[c])) -
  * logits[target] in f32, then logits[c] = (softmax(logits)[c] - (1 where c is target, else 0)) * scale_per_row. A
@@ -9027,6 +9071,100 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f64_can_implemen
  */
 BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_run(int32_t bt, int64_t ignore_index, const void* target, void* count_out, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_can_implement(int32_t bt, int64_t ignore_index, const void* target, const void* count_out);
+
+/*
+ * loss_bce_with_logits_weighted_{T}  (T: f32 f16 bf16 f64)
+ * Binary cross entropy of logits x: w (p target log(1 + exp(-x)) + (1 - target) log(1 + exp(x))), where element i
+ * has w = weight[i mod weight_extent] and p = pos_weight[i mod pos_weight_extent], 1 where these are NULL. The
+ * mean is over numel. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their
+ * sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    logits: T [numel]
+ *   in    target: T [numel]
+ *   in    weight: T.compute [weight_extent], may be NULL
+ *   in    pos_weight: T.compute [pos_weight_extent], may be NULL
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f32_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f32_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_weighted_f32_workspace_size(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f16_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f16_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_weighted_f16_workspace_size(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_bf16_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_bf16_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_weighted_bf16_workspace_size(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f64_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f64_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_weighted_f64_workspace_size(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode);
+
+/*
+ * loss_bce_with_logits_weighted_backward_{T}  (T: f32 f16 bf16 f64)
+ * dlogits = w ((1 - target) sigmoid(x) - p target sigmoid(-x)) s of logits x, where element i has w = weight[i mod
+ * weight_extent] and p = pos_weight[i mod pos_weight_extent], 1 where these are NULL. In it s is dy of the element
+ * for reduction_mode 0, dy[0] / numel for 1 and dy[0] for 2. A gradient may be an input of its dtype and length.
+ *   in    logits: T [numel]
+ *   in    target: T [numel]
+ *   in    weight: T.compute [weight_extent], may be NULL
+ *   in    pos_weight: T.compute [pos_weight_extent], may be NULL
+ *   in    dy: T [results]
+ *   out   dlogits: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f32_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f32_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, const void* dlogits);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f16_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f16_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, const void* dlogits);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_bf16_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_bf16_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, const void* dlogits);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f64_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f64_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, const void* dlogits);
+
+/*
+ * loss_sigmoid_focal_{T}  (T: f32 f16 bf16 f64)
+ * Focal loss of logits (Lin et al. 2017), of whose sigmoid p, with m = p (1 - target) + (1 - p) target: a m^gamma
+ * times the binary cross entropy, a being alpha target + (1 - alpha) (1 - target), or 1 for a negative alpha;
+ * gamma is at least 0. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their
+ * sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    logits: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f32_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f32_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_sigmoid_focal_f32_workspace_size(int64_t numel, int32_t reduction_mode, double alpha, double gamma);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f16_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f16_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_sigmoid_focal_f16_workspace_size(int64_t numel, int32_t reduction_mode, double alpha, double gamma);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_bf16_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_bf16_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_sigmoid_focal_bf16_workspace_size(int64_t numel, int32_t reduction_mode, double alpha, double gamma);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f64_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f64_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_sigmoid_focal_f64_workspace_size(int64_t numel, int32_t reduction_mode, double alpha, double gamma);
+
+/*
+ * loss_sigmoid_focal_backward_{T}  (T: f32 f16 bf16 f64)
+ * dlogits of the focal loss: a (m^gamma (p - target) + gamma m^(gamma - 1) (1 - 2 target) p (1 - p) c) s with its
+ * p, m and a, c being the binary cross entropy. In it s is dy of the element for reduction_mode 0, dy[0] / numel
+ * for 1 and dy[0] for 2. A gradient may be an input of its dtype and length.
+ *   in    logits: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dlogits: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f32_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, const void* dlogits);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f16_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, const void* dlogits);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_bf16_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, const void* dlogits);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f64_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, const void* dlogits);
 
 /*
  * loss_multilabel_margin_{T}  (T: f32 f16 bf16 f64)
@@ -9299,6 +9437,80 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_cross_entropy_weighted{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * With l = log(sum of exp(input[c])) of each row and e = label_smoothing, in [0, 1]: (1 - e) w[target] (l -
+ * input[target]) + e / class_extent times the sum over c of w[c] (l - input[c]), plus z_loss l^2. An index that is
+ * ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not count. w is weight, 1
+ * where that is NULL. divisor[0] is the sum of w[target] of the rows that count. reduction_mode 0 gives each row
+ * its term, results being n_rows; 1 their sum over divisor[0] and 2 their sum, results being 1, of terms that are
+ * not rounded to T before. The mean of nothing is NaN.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: I [n_rows]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   out   out: T [results]
+ *   out   divisor: f64 [1]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+
+/*
+ * loss_cross_entropy_weighted_backward{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * With p = softmax(input) and l = log(sum of exp(input[c])) of each row and e = label_smoothing, dinput[c] is s
+ * times (1 - e) w[target] (p[c] - (1 where c is target, else 0)) + e / class_extent (p[c] (sum of w) - w[c]) + 2
+ * z_loss l p[c]. An index that is ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and
+ * does not count. w is weight, 1 where that is NULL. s is dy of the row for reduction_mode 0, dy[0] / divisor[0]
+ * for 1, with the forward op's divisor, which the other modes do not read, and dy[0] for 2. Gradients have the row
+ * stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: I [n_rows]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   in    divisor: f64 [1]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
 
 /*
  * loss_cosine_embedding_{T}  (T: f32 f16 bf16 f64)

@@ -119,7 +119,9 @@ EXAMPLES = {
     **dict.fromkeys(("GaussianNll", "HingeEmbedding", "Huber", "MarginRanking", "SmoothL1"), (SHAPE, MEAN, 0.5)),
     **dict.fromkeys(("MultilabelMargin", "MultilabelSoftMargin", "Nll"), (5, 7, MEAN)),
     "CosineEmbedding": (5, 7, MEAN, 0.5), "CrossEntropy": (5, 7, MEAN, bk.CrossEntropyTargetKind.CLASS_INDEX),
-    "CrossEntropyInPlace": (5, 7), "CtcLoss": (6, 3, 5, 4, 0, MEAN, 0), "MultiMargin": (5, 7, MEAN, 1.0, 1.0),
+    "CrossEntropyInPlace": (5, 7), "WeightedCrossEntropy": (5, 7, MEAN),
+    "WeightedBceWithLogits": (SHAPE, MEAN, 1, 4), "SigmoidFocal": (SHAPE, MEAN), "KlDivBatch": (SHAPE, MEAN, 3),
+    "CtcLoss": (6, 3, 5, 4, 0, MEAN, 0), "MultiMargin": (5, 7, MEAN, 1.0, 1.0),
     "PoissonNll": (SHAPE, MEAN, True), "TripletMargin": (5, 7, MEAN, 1.0, 2.0),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "UnsortedSegmentSum": (6, 5, 4), "Where": (SHAPE,),
 }  # fmt: skip
