@@ -114,6 +114,7 @@ if TYPE_CHECKING:
     from baracuda.image import *  # noqa: F403
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
+    from baracuda.loss.logits import *  # noqa: F403
     from baracuda.loss.rows import *  # noqa: F403
     from baracuda.norm.batch import *  # noqa: F403
     from baracuda.norm.channels import *  # noqa: F403
@@ -149,17 +150,25 @@ _OPS = {
         "BceWithLogits BceWithLogitsBackward KlDiv KlDivBackward PoissonNll PoissonNllBackward GaussianNll "
         "GaussianNllBackward MarginRanking MarginRankingBackward HingeEmbedding HingeEmbeddingBackward"
     ),
+    "loss.logits": (
+        "WeightedBceWithLogits WeightedBceWithLogitsBackward SigmoidFocal SigmoidFocalBackward KlDivBatch "
+        "KlDivBatchBackward"
+    ),
     "loss.rows": (
         "CrossEntropy CrossEntropyBackward Nll NllBackward CosineEmbedding CosineEmbeddingBackward "
         "TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin "
-        "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace"
+        "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace "
+        "WeightedCrossEntropy WeightedCrossEntropyBackward"
     ),
     "norm.batch": "BatchNormTraining BatchNormTrainingBackward BatchNormInference",
     "norm.channels": ("BatchNorm BatchNormBackward GroupNorm GroupNormBackward InstanceNorm InstanceNormBackward"),
     "norm.lengths": "L2Normalize L2NormalizeBackward WeightNorm WeightNormBackward",
     "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
     "norm.sums": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
-    "reduce": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace",
+    "reduce": (
+        "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace ReduceAxes MomentsAxes ArgReduceAxes "
+        "MeanAxes"
+    ),
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",

@@ -204,6 +204,9 @@ class ReduceKind(IntEnum):
     LOG_SUM_EXP = 12
     TRACE = 13
     COUNT_NONZERO = 14
+    FMAX = 15
+    FMIN = 16
+    NORM_P = 17
 
 
 class ArgReduceKind(IntEnum):
@@ -454,6 +457,7 @@ class LossKind(IntEnum):
     MULTILABEL_MARGIN = 17
     MULTILABEL_SOFT_MARGIN = 18
     FUSED_LINEAR_CROSS_ENTROPY = 19
+    SIGMOID_FOCAL = 20
 
 
 class LossReduction(IntEnum):

@@ -1,4 +1,4 @@
-"""Reductions along an axis, their gradients, reductions to a shape, and the trace.
+"""Reductions along an axis or any set of axes, gradients, reductions to a shape, and the trace.
 
 Results keep the axis, of extent 1. NaN spreads; of equal extremes the first has the place, and all share the gradient
 evenly. Operands have any strides. Sums of f16 and bf16 are accumulated in f32.
@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer
+from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers
 from baracuda.descriptor import Descriptor, ShapedDescriptor, product
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
@@ -103,6 +103,81 @@ class CountReduceDescriptor(BoolReduceDescriptor):
     pass
 
 
+def _axes(name: str, value: object) -> tuple[int, ...]:
+    axes = as_integers(name, value, 0, descriptor.MAX_RANK - 1)
+    if len(set(axes)) < len(axes):
+        raise InvalidProblemError(f"{name} is {axes}, has an axis twice")
+    return axes
+
+
+class _AxesDescriptor(ShapedDescriptor):
+    """input_shape is of rank 0 to 8; reduce_axes may be all of its axes, or none."""
+
+    input_shape: tuple[int, ...]
+    reduce_axes: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.input_shape
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return tuple([1 if axis in self.reduce_axes else e for axis, e in enumerate(self.input_shape)])
+
+    @property
+    def reduce_axes_mask(self) -> int:
+        return sum([1 << axis for axis in self.reduce_axes])
+
+    def validated(self) -> Any:
+        valid = super().validated()
+        if any([axis >= len(valid.input_shape) for axis in valid.reduce_axes]):
+            raise InvalidProblemError(f"reduce_axes is {valid.reduce_axes}, must be axes of {valid.input_shape}")
+        return valid
+
+
+@dataclasses.dataclass(frozen=True)
+class ReduceAxesDescriptor(_AxesDescriptor):
+    """p is of NORM_P: at least 0, and may be infinite."""
+
+    kind: ReduceKind = descriptor.choice(ReduceKind)
+    input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    reduce_axes: tuple[int, ...] = descriptor.checked(_axes)
+    p: float = descriptor.real(default=2.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class MomentsAxesDescriptor(_AxesDescriptor):
+    """kind is VAR or STD; correction is 1 for a sample, 0 for a population."""
+
+    kind: ReduceKind = descriptor.choice(ReduceKind)
+    input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    reduce_axes: tuple[int, ...] = descriptor.checked(_axes)
+    correction: int = _correction()
+
+
+@dataclasses.dataclass(frozen=True)
+class MeanAxesDescriptor(_AxesDescriptor):
+    """output_element, f64 or f32, is of the mean of integers; that of floats is of their dtype."""
+
+    input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    reduce_axes: tuple[int, ...] = descriptor.checked(_axes)
+    output_element: ElementKind = descriptor.checked(
+        lambda name, value: as_element(value, name), default=ElementKind.F64
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ArgReduceAxesDescriptor(_AxesDescriptor):
+    """output_element is that of the places: i64 or i32."""
+
+    kind: ArgReduceKind = descriptor.choice(ArgReduceKind)
+    input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    reduce_axes: tuple[int, ...] = descriptor.checked(_axes)
+    output_element: ElementKind = descriptor.checked(
+        lambda name, value: as_element(value, name), default=ElementKind.I64
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class ReduceToDescriptor(Descriptor):
     """Extents of output_shape are those of input_shape or 1; ranks are equal."""
@@ -174,6 +249,34 @@ class ReduceToArgs(ReduceArgs):
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class TraceArgs(ReduceArgs):
     pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ReduceAxesArgs(ReduceArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MeanAxesArgs(ReduceArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MomentsAxesArgs(Args):
+    """y, the variance or deviation, or the mean may be None."""
+
+    x: Viewable
+    y: Viewable | None = None
+    mean: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ArgReduceAxesArgs(Args):
+    """The extremes or their places may be None."""
+
+    x: Viewable
+    value: Viewable | None = None
+    place: Viewable | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -252,6 +355,46 @@ class ArgReducePlan(ReducePlan):
     def served(cls, kind: IntEnum | None, element: ElementKind, output: ElementKind | None = None) -> tuple[str, ...]:
         """The one for the places' dtype; i64 has no suffix beside floats."""
         return super().served(kind, element, output)[:1] if output in _PLACES else ()
+
+
+class ReduceAxesPlan(Plan):
+    """Results have 1 along each reduced axis; views of them may have any strides there."""
+
+    __slots__ = ()
+    op = "reduce_{kind}_axes_{T}"
+    category = OpCategory.REDUCTION
+    spelling: ClassVar = {ReduceKind.LOG_SUM_EXP: "logsumexp"}
+    elsewhere: ClassVar = dict.fromkeys((ReduceKind.VAR, ReduceKind.STD), "MomentsAxesPlan")
+    descriptor_type: ClassVar[type[Descriptor]] = ReduceAxesDescriptor
+    args_type: ClassVar[type[Args]] = ReduceAxesArgs
+    shapes: ClassVar = dict.fromkeys(("y", "mean", "value", "place"), "output_shape") | {"x": "input_shape"}
+
+
+class MomentsAxesPlan(ReduceAxesPlan):
+    __slots__ = ()
+    elsewhere: ClassVar = {
+        kind: "ReduceAxesPlan" for kind in ReduceKind if kind not in (ReduceKind.VAR, ReduceKind.STD)
+    }  # fmt: skip
+    descriptor_type = MomentsAxesDescriptor
+    args_type = MomentsAxesArgs
+
+
+class MeanAxesPlan(ReduceAxesPlan):
+    __slots__ = ()
+    op = "reduce_mean_axes_{T}_{U}"
+    others = ("reduce_mean_axes_{T}",)
+    kind = ReduceKind.MEAN
+    descriptor_type = MeanAxesDescriptor
+    args_type = MeanAxesArgs
+
+
+class ArgReduceAxesPlan(ReduceAxesPlan):
+    __slots__ = ()
+    op = "arg_reduce_{kind}_axes_{T}_{U}"
+    elsewhere: ClassVar = {}
+    spelling: ClassVar = {}
+    descriptor_type = ArgReduceAxesDescriptor
+    args_type = ArgReduceAxesArgs
 
 
 class ReduceToPlan(Plan):

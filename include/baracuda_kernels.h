@@ -8953,6 +8953,50 @@ BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_run(int6
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, const void* dinput);
 
 /*
+ * loss_kl_div_batch_{T}  (T: f32 f16 bf16 f64)
+ * target (log(target) - pred) where target > 0, else 0; where log_target_flag is not 0, exp(target) (target -
+ * pred), 0 where exp(target) is. pred are logarithms of probabilities. reduction_mode 0 gives each element its
+ * term, results being numel; 1 their sum over batch (the number of rows, or numel) and 2 their sum, results being
+ * 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f32_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f32_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_batch_f32_workspace_size(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f16_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_batch_f16_workspace_size(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_bf16_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_bf16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_batch_bf16_workspace_size(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f64_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f64_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_kl_div_batch_f64_workspace_size(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag);
+
+/*
+ * loss_kl_div_batch_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = -q s where q > 0, else 0; q is target, or exp(target) where log_target_flag is not 0. In it s is dy of
+ * the element for reduction_mode 0, dy[0] / batch for 1 and dy[0] for 2. A gradient may be an input of its dtype
+ * and length.
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f32_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f16_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_bf16_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f64_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, const void* dinput);
+
+/*
  * loss_flce_per_row_{T}  (T: f32 f16 bf16 f64)
  * The cross entropy of each row of logits, which its gradient overwrites: loss_1d = log(sum of exp(logits[c])) -
  * logits[target] in f32, then logits[c] = (softmax(logits)[c] - (1 where c is target, else 0)) * scale_per_row. A
@@ -9027,6 +9071,100 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f64_can_implemen
  */
 BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_run(int32_t bt, int64_t ignore_index, const void* target, void* count_out, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_can_implement(int32_t bt, int64_t ignore_index, const void* target, const void* count_out);
+
+/*
+ * loss_bce_with_logits_weighted_{T}  (T: f32 f16 bf16 f64)
+ * Binary cross entropy of logits x: w (p target log(1 + exp(-x)) + (1 - target) log(1 + exp(x))), where element i
+ * has w = weight[i mod weight_extent] and p = pos_weight[i mod pos_weight_extent], 1 where these are NULL. The
+ * mean is over numel. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their
+ * sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    logits: T [numel]
+ *   in    target: T [numel]
+ *   in    weight: T.compute [weight_extent], may be NULL
+ *   in    pos_weight: T.compute [pos_weight_extent], may be NULL
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f32_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f32_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_weighted_f32_workspace_size(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f16_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f16_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_weighted_f16_workspace_size(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_bf16_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_bf16_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_weighted_bf16_workspace_size(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f64_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f64_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_weighted_f64_workspace_size(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode);
+
+/*
+ * loss_bce_with_logits_weighted_backward_{T}  (T: f32 f16 bf16 f64)
+ * dlogits = w ((1 - target) sigmoid(x) - p target sigmoid(-x)) s of logits x, where element i has w = weight[i mod
+ * weight_extent] and p = pos_weight[i mod pos_weight_extent], 1 where these are NULL. In it s is dy of the element
+ * for reduction_mode 0, dy[0] / numel for 1 and dy[0] for 2. A gradient may be an input of its dtype and length.
+ *   in    logits: T [numel]
+ *   in    target: T [numel]
+ *   in    weight: T.compute [weight_extent], may be NULL
+ *   in    pos_weight: T.compute [pos_weight_extent], may be NULL
+ *   in    dy: T [results]
+ *   out   dlogits: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f32_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f32_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, const void* dlogits);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f16_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f16_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, const void* dlogits);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_bf16_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_bf16_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, const void* dlogits);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f64_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f64_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, const void* dlogits);
+
+/*
+ * loss_sigmoid_focal_{T}  (T: f32 f16 bf16 f64)
+ * Focal loss of logits (Lin et al. 2017), of whose sigmoid p, with m = p (1 - target) + (1 - p) target: a m^gamma
+ * times the binary cross entropy, a being alpha target + (1 - alpha) (1 - target), or 1 for a negative alpha;
+ * gamma is at least 0. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their
+ * sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    logits: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f32_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f32_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_sigmoid_focal_f32_workspace_size(int64_t numel, int32_t reduction_mode, double alpha, double gamma);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f16_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f16_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_sigmoid_focal_f16_workspace_size(int64_t numel, int32_t reduction_mode, double alpha, double gamma);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_bf16_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_bf16_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_sigmoid_focal_bf16_workspace_size(int64_t numel, int32_t reduction_mode, double alpha, double gamma);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f64_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f64_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_sigmoid_focal_f64_workspace_size(int64_t numel, int32_t reduction_mode, double alpha, double gamma);
+
+/*
+ * loss_sigmoid_focal_backward_{T}  (T: f32 f16 bf16 f64)
+ * dlogits of the focal loss: a (m^gamma (p - target) + gamma m^(gamma - 1) (1 - 2 target) p (1 - p) c) s with its
+ * p, m and a, c being the binary cross entropy. In it s is dy of the element for reduction_mode 0, dy[0] / numel
+ * for 1 and dy[0] for 2. A gradient may be an input of its dtype and length.
+ *   in    logits: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dlogits: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f32_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, const void* dlogits);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f16_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, const void* dlogits);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_bf16_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, const void* dlogits);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f64_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, const void* dlogits);
 
 /*
  * loss_multilabel_margin_{T}  (T: f32 f16 bf16 f64)
@@ -9299,6 +9437,80 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_cross_entropy_weighted{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * With l = log(sum of exp(input[c])) of each row and e = label_smoothing, in [0, 1]: (1 - e) w[target] (l -
+ * input[target]) + e / class_extent times the sum over c of w[c] (l - input[c]), plus z_loss l^2. An index that is
+ * ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not count. w is weight, 1
+ * where that is NULL. divisor[0] is the sum of w[target] of the rows that count. reduction_mode 0 gives each row
+ * its term, results being n_rows; 1 their sum over divisor[0] and 2 their sum, results being 1, of terms that are
+ * not rounded to T before. The mean of nothing is NaN.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: I [n_rows]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   out   out: T [results]
+ *   out   divisor: f64 [1]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+
+/*
+ * loss_cross_entropy_weighted_backward{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * With p = softmax(input) and l = log(sum of exp(input[c])) of each row and e = label_smoothing, dinput[c] is s
+ * times (1 - e) w[target] (p[c] - (1 where c is target, else 0)) + e / class_extent (p[c] (sum of w) - w[c]) + 2
+ * z_loss l p[c]. An index that is ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and
+ * does not count. w is weight, 1 where that is NULL. s is dy of the row for reduction_mode 0, dy[0] / divisor[0]
+ * for 1, with the forward op's divisor, which the other modes do not read, and dy[0] for 2. Gradients have the row
+ * stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_input, class_extent]
+ *   in    target: I [n_rows]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   in    divisor: f64 [1]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
 
 /*
  * loss_cosine_embedding_{T}  (T: f32 f16 bf16 f64)
@@ -10318,6 +10530,145 @@ BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_f64_can_implement(int64_
 BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
 
 /*
+ * arg_reduce_{F}_axes_{T}_{U}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64, U: i32 i64)
+ * The extreme of x and its place over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the
+ * first axis; value and place have 1 along them, where the entries of their strides are not used. Either may be
+ * NULL. A place counts in row-major order along the reduced axes, from 0: of equal elements the first, of NaNs the
+ * first, before any number; -0 equals 0. Of nothing there is none.
+ *   argmax  the greatest x and its place
+ *   argmin  the least x and its place
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_value: i64 [rank]
+ *   host  stride_place: i64 [rank]
+ *   in    x: T [shape]
+ *   out   value: T [shape with 1 along reduce_axes_mask], may be NULL
+ *   out   place: U [shape with 1 along reduce_axes_mask], may be NULL
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f32_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f32_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_f32_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f32_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f32_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_f32_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f16_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f16_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_f16_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f16_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f16_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_f16_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_bf16_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_bf16_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_bf16_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_bf16_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_bf16_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_bf16_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f64_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f64_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_f64_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f64_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_f64_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_f64_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u8_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u8_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_u8_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u8_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u8_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_u8_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i8_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i8_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i8_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i8_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i8_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i8_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i16_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i16_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i16_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i16_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i16_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i16_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u32_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u32_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_u32_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u32_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_u32_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_u32_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i32_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i32_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i32_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i32_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i32_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i32_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i64_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i64_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i64_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i64_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmax_axes_i64_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmax_axes_i64_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f32_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f32_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_f32_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f32_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f32_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_f32_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f16_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f16_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_f16_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f16_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f16_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_f16_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_bf16_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_bf16_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_bf16_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_bf16_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_bf16_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_bf16_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f64_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f64_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_f64_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f64_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_f64_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_f64_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u8_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u8_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_u8_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u8_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u8_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_u8_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i8_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i8_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i8_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i8_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i8_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i8_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i16_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i16_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i16_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i16_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i16_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i16_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u32_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u32_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_u32_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u32_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_u32_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_u32_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i32_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i32_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i32_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i32_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i32_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i32_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i64_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i64_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i64_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i64_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, void* value, void* place, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_arg_reduce_argmin_axes_i64_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask, const void* x, const void* value, const void* place);
+BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i64_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_value, const int64_t* stride_place, int32_t reduce_axes_mask);
+
+/*
  * reduce_sum_backward_{T}  (T: f32 f16 bf16 f64)
  * dx = dy: stride_dy is 0 along the axes that were reduced.
  *   host  shape: i32 [rank]
@@ -10645,6 +10996,261 @@ BARACUDA_API int32_t baracuda_kernels_trace_f64_can_implement(int32_t rows, int6
 BARACUDA_API size_t baracuda_kernels_trace_f64_workspace_size(int32_t rows, int64_t stride_row, int64_t stride_col);
 
 /*
+ * reduce_{F}_axes_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f of x over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y has 1
+ * along them, where the entries of stride_y are not used. In f32 (f64 for f64), rounded once.
+ *   sum   sum of x
+ *   mean  sum of x over their number; NaN of none
+ *   max   the greatest x, NaN where one is NaN; -inf of none
+ *   min   the least x, NaN where one is NaN; inf of none
+ *   prod  product of x; 1 of none
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_{F}_axes_{T}  (T: u8 i8 i16 u32 i32 i64)
+ * y[c] = f of integers over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y
+ * has 1 along them, where the entries of stride_y are not used.
+ *   sum   sum of x, modulo 2^width
+ *   prod  product of x, modulo 2^width; 1 of none
+ *   max   the greatest x; the least number of T of none
+ *   min   the least x; the greatest number of T of none
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_{F}_axes_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f of x, of which NaN are left out, over the axes whose bits are set in reduce_axes_mask, bit 0 being that
+ * of the first axis; y has 1 along them, where the entries of stride_y are not used.
+ *   fmax  the greatest x that is a number; NaN where there is none
+ *   fmin  the least x that is a number; NaN where there is none
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmax_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmax_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmax_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmax_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmin_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmin_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmin_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_fmin_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_mean_axes_{T}_{U}  (T: u8 i8 i16 u32 i32 i64, U: f32 f64)
+ * y[c] = the mean of integers over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first
+ * axis; y has 1 along them, where the entries of stride_y are not used. Sums are exact; NaN of none.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: U [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u8_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u8_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_u8_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u8_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u8_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_u8_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i8_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i8_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i8_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i8_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i8_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i8_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i16_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i16_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i16_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i16_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i16_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i16_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u32_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u32_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_u32_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u32_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_u32_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_u32_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i32_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i32_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i32_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i32_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i32_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i32_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i64_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i64_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i64_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i64_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_axes_i64_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_axes_i64_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
  * reduce_{F}_{T}  (T: f32 f16 bf16 f64)
  * y[c] = f of x along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart; the
  * entry of stride_x at it is not used. In f32 (f64 for f64), rounded once.
@@ -10721,6 +11327,115 @@ BARACUDA_API size_t baracuda_kernels_reduce_std_bf16_workspace_size(int64_t outp
 BARACUDA_API int32_t baracuda_kernels_reduce_std_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_reduce_std_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_reduce_std_f64_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+
+/*
+ * reduce_{F}_axes_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f of x over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y has 1
+ * along them, where the entries of stride_y are not used. In f32 (f64 for f64), rounded once.
+ *   norm2      sqrt(sum of x^2), without undue overflow or underflow
+ *   logsumexp  ln(sum of exp(x)); -inf of none, inf where one is inf
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_{F}_axes_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = f of x, and their mean, in one pass over the axes whose bits are set in reduce_axes_mask, bit 0 being
+ * that of the first axis; y and mean have 1 along them, where the entries of their strides are not used. Either
+ * may be NULL. In f32 (f64 for f64) relative to a running mean, rounded once; the mean of none is NaN, and so is
+ * that of elements of which one is infinite.
+ *   var  sum of (x - mean)^2, over n - correction for n elements; NaN where that is not positive
+ *   std  the root of var
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_mean: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape with 1 along reduce_axes_mask], may be NULL
+ *   out   mean: T [shape with 1 along reduce_axes_mask], may be NULL
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_var_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_var_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_var_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_var_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_std_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_std_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_std_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, void* y, void* mean, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction, const void* x, const void* y, const void* mean);
+BARACUDA_API size_t baracuda_kernels_reduce_std_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
+
+/*
+ * reduce_norm_p_axes_{T}  (T: f32 f16 bf16 f64)
+ * y[c] = (sum of |x|^p)^(1/p) for p > 0, the greatest |x| for p infinite, and for p = 0 the number of elements
+ * that are not 0, over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y has
+ * 1 along them, where the entries of stride_y are not used. In f32 (f64 for f64) without undue overflow, rounded
+ * once.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm_p_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm_p_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm_p_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_norm_p_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p);
 
 /*
  * reduce_max_min_backward_{T}  (T: f32 f16 bf16 f64)
@@ -10933,6 +11648,133 @@ BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_i64_workspace_size(int
 BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_bool_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * reduce_{F}_axes_{T}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64 bool)
+ * y[c] = f of x over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y has 1
+ * along them, where the entries of stride_y are not used. NaN is not 0, -0 is; of nothing any is 0 and all is 1.
+ *   any  1 where an element is not 0
+ *   all  1 where no element is 0
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: bool [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_any_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_all_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_count_nonzero_axes_{T}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64 bool)
+ * y[c] = the number of elements that are not 0 over the axes whose bits are set in reduce_axes_mask, bit 0 being
+ * that of the first axis; y has 1 along them, where the entries of stride_y are not used. NaN is not 0, -0 is.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: i64 [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
 
 /* ---- scan ------------------------------------------------------------------------------------------------------ */
 

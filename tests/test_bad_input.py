@@ -14,8 +14,8 @@ from naming import Tries
 # parameters that are no extents
 ANY_SIGN = {
     "group_kind", "padding_idx", "scalar_weight", "x_half_offset", "dx_half_offset", "p0", "log_input_flag",
-    "target_ignore", "ignore_index", "zero_infinity", "stride_row", "stride_col", "correction",
-    "stride_a", "stride_b", "stride_c", "stride_d", "query_offset",
+    "log_target_flag", "target_ignore", "ignore_index", "zero_infinity", "stride_row", "stride_col",
+    "correction", "stride_a", "stride_b", "stride_c", "stride_d", "query_offset",
 }  # fmt: skip
 # what repeats an entry of a host array, whose other values alone are wrong, and flags
 REPEATED = re.compile(r"(scan|softmax|reduce)_(extent|stride_\w+)|reverse|hard")

@@ -10,8 +10,9 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import as_integer
+from baracuda._scalars import as_integer, as_real
 from baracuda.descriptor import Descriptor
+from baracuda.errors import InvalidProblemError
 from baracuda.kinds import CrossEntropyTargetKind, LossKind, LossReduction, OpCategory
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
@@ -387,6 +388,67 @@ class CrossEntropyBackwardPlan(CrossEntropyPlan):
     others = ("loss_cross_entropy_soft_backward_{T}",)
     descriptor_type: ClassVar[type[Descriptor]] = CrossEntropyBackwardDescriptor
     args_type: ClassVar[type[Args]] = CrossEntropyBackwardArgs
+
+
+def _smoothing(name: str, value: object) -> float:
+    number = as_real(name, value)
+    if not 0 <= number <= 1:
+        raise InvalidProblemError(f"{name} is {number}, must be in [0, 1]")
+    return number
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedCrossEntropyDescriptor(ClassRowsDescriptor):
+    """z_loss multiplies the square of log(sum of exp(logits)) of each row that counts."""
+
+    ignore_index: int = descriptor.checked(as_integer, default=-100)
+    label_smoothing: float = descriptor.checked(_smoothing, default=0.0)
+    z_loss: float = descriptor.real(default=0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedCrossEntropyBackwardDescriptor(WeightedCrossEntropyDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedCrossEntropyArgs(Args):
+    """divisor, one f64, is the sum of the weights of the rows that count, by which MEAN divides."""
+
+    input: Viewable
+    target: Viewable
+    out: Viewable
+    divisor: Viewable
+    weight: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedCrossEntropyBackwardArgs(Args):
+    """divisor is that of the forward op."""
+
+    input: Viewable
+    target: Viewable
+    divisor: Viewable
+    dy: Viewable
+    dinput: Viewable
+    weight: Viewable | None = None
+
+
+class WeightedCrossEntropyPlan(RowLossPlan):
+    """Cross entropy with weights of the classes, an ignored index, label smoothing and a z-loss."""
+
+    __slots__ = ()
+    op = "loss_cross_entropy_weighted{I}_{T}"
+    kind = LossKind.CROSS_ENTROPY
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedCrossEntropyDescriptor
+    args_type: ClassVar[type[Args]] = WeightedCrossEntropyArgs
+
+
+class WeightedCrossEntropyBackwardPlan(WeightedCrossEntropyPlan):
+    __slots__ = ()
+    op = "loss_cross_entropy_weighted_backward{I}_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedCrossEntropyBackwardDescriptor
+    args_type: ClassVar[type[Args]] = WeightedCrossEntropyBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)

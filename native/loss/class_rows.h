@@ -45,16 +45,29 @@ BK_HD compute_t<T> exponentials(compute_t<T> (&x)[N], compute_t<T> base) {
     return sum_of<C>(x);
 }
 
-// log(sum of exp(x)) - x[target]. An index outside the classes, or `ignored`, gives a term and gradients of 0.
+// Whether a row of this target counts, and with which weight.
+template <class C>
+struct ClassWeight {
+    const C* weight;  // of each class; null: 1
+    int64_t classes, ignored;
+
+    BK_HD bool counts(int64_t target) const { return target >= 0 && target < classes && target != ignored; }
+    BK_HD C of(int64_t target) const { return weight == nullptr ? C(1) : weight[target]; }
+    BK_HD double operator()(int64_t target) const { return counts(target) ? static_cast<double>(of(target)) : 0.0; }
+};
+
+// The cross entropy of shares q of the classes: own w[target] for the target, and beside it each w[c] for every class, plus
+// `penalty` times the square of log(sum of exp(x)). An index outside the classes, or `ignored`, gives a term and gradients of
+// 0. Without weights, smoothing and penalty it is log(sum of exp(x)) - x[target].
 template <class T>
 struct CrossEntropyRows : RowDefaults {
     using C = compute_t<T>;
     struct Acc {
-        C max, sum, picked;  // of exp(x - base_of(max)); x[target]
+        C max, sum, picked, weights;  // of exp(x - base_of(max)); q x; w where `each` has it
     };
     struct Row {
         int32_t target;
-        C scale, max, factor, term;
+        C scale, own, max, factor, on, off, term;
     };
     struct Part {
         C factor;
@@ -63,35 +76,76 @@ struct CrossEntropyRows : RowDefaults {
 
     int64_t classes, ignored;
     C factor;
+    const C* weight = nullptr;  // w; null: 1
+    const double* divisor = nullptr;
+    C own = 1, each = 0, penalty = 0;
+    bool has_high_words = true;
 
     BK_HD Row start(int64_t target, C dy = C(1)) const {
-        const bool valid = target >= 0 && target < classes && target != ignored;
-        return {valid ? static_cast<int32_t>(target) : -1, dy * factor, 0, 0, 0};
+        const ClassWeight<C> weights{weight, classes, ignored};
+        const bool valid = weights.counts(target);
+        const C by = divisor == nullptr ? C(1) : C(1) / static_cast<C>(*divisor);
+        return {valid ? static_cast<int32_t>(target) : -1,
+                dy * factor * by,
+                valid ? own * weights.of(target) : C(0),
+                0,
+                0,
+                0,
+                0,
+                0};
+    }
+    BK_HD Row start(int32_t low, int32_t high, C dy = C(1)) const {
+        const int64_t wide = static_cast<int64_t>(static_cast<uint64_t>(high) << 32 | static_cast<uint32_t>(low));
+        return start(has_high_words ? wide : int64_t{low}, dy);
     }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return -C(INFINITY); }
-    BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0)}; }
+    BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0), C(0)}; }
 
+    // The share of every class of the elements, times these.
+    template <class W, int N>
+    BK_HD void spread(const Held (&x)[N], const W& where, Acc* acc) const {
+        C product = 0, weights = 0;
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int i = 0; i < N; ++i) {
+            if (!where.has(i)) continue;
+            const C w = weight == nullptr ? C(1) : weight[where.at(i)];
+            product += w * x[i];
+            weights += w;
+        }
+        acc->picked += each * product;
+        acc->weights = weights;
+    }
     template <class W, int N>
     BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
-        const C max = max_of(x), picked = picked_of(x, where, row.target);
-        return {max, exponentials<T>(x, base_of(max)), picked};
+        Acc acc{max_of(x), 0, row.own * picked_of(x, where, row.target), 0};
+        if (each != C(0)) spread(x, where, &acc);
+        acc.sum = exponentials<T>(x, base_of(acc.max));
+        return acc;
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
         const bool first = a.max > b.max;
         const Acc high = first ? a : b, low = first ? b : a;
-        return {high.max, high.sum + low.sum * math::exp<T>(low.max - base_of(high.max)), a.picked + b.picked};
+        return {high.max, high.sum + low.sum * math::exp<T>(low.max - base_of(high.max)), a.picked + b.picked,
+                a.weights + b.weights};
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row.max = base_of(all.max);
-        row.term = row.target < 0 ? C(0) : math::log<T>(all.sum) + (row.max - all.picked);
-        row.factor = row.scale / all.sum;
+        const C shares = row.own + each * all.weights, logarithm = math::log<T>(all.sum), lse = logarithm + row.max;
+        const C term = shares * logarithm + (shares * row.max - all.picked) + penalty * lse * lse;
+        row.term = row.target < 0 ? C(0) : divisor == nullptr ? term : term * row.scale;
+        row.factor = row.scale * (shares + C(2) * penalty * lse) / all.sum;
+        row.off = weight == nullptr ? row.scale * each : C(0);
+        row.on = row.scale * row.own + row.off;
         return false;
     }
     BK_HD Part part(const Row& row, const Acc& mine) const { return {math::exp<T>(base_of(mine.max) - row.max) * row.factor}; }
     BK_HD Pack<C> map(const Row& row, const Part& part, int64_t j, Held e) const {
-        const C share = e * part.factor - math::select(static_cast<int32_t>(j) == row.target, row.scale, C(0));
-        return pack(math::select(row.target < 0, C(0), share));
+        C slope = e * part.factor - math::select(static_cast<int32_t>(j) == row.target, row.on, row.off);
+        if (weight != nullptr && each != C(0)) slope -= row.scale * each * weight[j];
+        return pack(math::select(row.target < 0, C(0), slope));
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
 };

@@ -26,11 +26,16 @@ size_t loss_workspace(int64_t numel, int32_t reduction_mode) {
 }
 
 template <class T, class Fn, class... In>
-Status reduce_terms(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Inputs<In...>& in,
-                    T* out) {
+Status reduce_terms(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Inputs<In...>& in, T* out,
+                    int64_t mean_over) {
     if (reduction_mode == kEachTerm) return pointwise(launch, numel, fn, outputs(out), in);
     if (numel == 0) return write_empty_loss(launch, reduction_mode, out);
-    return sum_of_terms(launch, numel, fn, reduction_mode == kMeanOfTerms, in, out);
+    return sum_of_terms(launch, numel, fn, divisor_of_loss(mean_over, reduction_mode), in, out);
+}
+template <class T, class Fn, class... In>
+Status reduce_terms(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Inputs<In...>& in,
+                    T* out) {
+    return reduce_terms(launch, numel, reduction_mode, fn, in, out, numel);
 }
 
 // Operands of `numel` elements each; the last one stands still where it has one for all.
@@ -123,6 +128,47 @@ BK_LOSS_OF(Flag, int32_t, log_input_flag)
 BK_LOSS_OF(Eps, float, eps)
 BK_LOSS_OF(Margin, float, margin)
 #undef BK_LOSS_OF
+
+// Of logarithms of probabilities, with targets that are such, too, where the flag is set; the mean is the sum over `batch`.
+template <class T>
+struct KlDivBatch {
+    int64_t numel;
+    int32_t reduction_mode;
+    int64_t batch;
+    int32_t log_target_flag;
+
+    Status check() const { return check_batch(numel, reduction_mode, batch); }
+    Work work() const { return work_of_loss(numel, reduction_mode); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    size_t workspace_size() const { return loss_workspace<KlDiv::Term<T>, T, T, T>(numel, reduction_mode); }
+    Status run(const T* input, const T* target, T* out, const Launch& launch) const {
+        return reduce_terms(launch, numel, reduction_mode, KlDiv::term<T>(log_target_flag), inputs(input, target), out, batch);
+    }
+
+    static Status check_batch(int64_t numel, int32_t reduction_mode, int64_t batch) {
+        BK_TRY(check_loss({{"numel", numel}, {"batch", batch}}, reduction_mode));
+        if (batch == 0 && numel > 0 && reduction_mode == kMeanOfTerms)
+            return fail(Status::kInvalidProblem, "batch is 0, must be >= 1: the mean is the sum over it");
+        return Status::kOk;
+    }
+};
+
+template <class T>
+struct KlDivBatchBackward {
+    int64_t numel;
+    int32_t reduction_mode;
+    int64_t batch;
+    int32_t log_target_flag;
+
+    Status check() const { return KlDivBatch<T>::check_batch(numel, reduction_mode, batch); }
+    Work work() const { return all_or_none(numel); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    Status run(const T* target, const T* dy, T* dinput, const Launch& launch) const {
+        const auto factor = factor_of_loss<compute_t<T>>(batch, reduction_mode);
+        return loss_gradients(launch, numel, reduction_mode, KlDiv::gradient<T>(factor, log_target_flag), outputs(dinput),
+                              inputs(target, dy));
+    }
+};
 
 template <class T>
 struct MarginRankingBackward {

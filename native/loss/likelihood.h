@@ -82,27 +82,34 @@ struct BceWithLogits {
     }
 };
 
+// Of logarithms of probabilities; so are the targets where the flag is set. A target of no probability adds nothing.
 struct KlDiv {
     template <class T>
     struct Term {
         using C = compute_t<T>;
+        int32_t is_log;
         BK_HD C operator()(C pred, C target) const {
-            return math::select(target > C(0), target * (math::log<T>(target) - pred), C(0));
+            return is_log ? share(math::exp<T>(target), target - pred)
+                          : math::select(target > C(0), target * (math::log<T>(target) - pred), C(0));
         }
     };
     template <class T>
     struct Gradient {
         using C = compute_t<T>;
         C factor;
-        BK_HD C operator()(C target, C dy) const { return math::select(target > C(0), -target * (dy * factor), C(0)); }
+        int32_t is_log;
+        BK_HD C operator()(C target, C dy) const {
+            const C probability = is_log ? math::exp<T>(target) : math::select(target > C(0), target, C(0));
+            return math::select(probability > C(0), -probability * (dy * factor), C(0));
+        }
     };
     template <class T>
-    static Term<T> term() {
-        return {};
+    static Term<T> term(int32_t flag = 0) {
+        return {flag};
     }
     template <class T>
-    static Gradient<T> gradient(compute_t<T> factor) {
-        return {factor};
+    static Gradient<T> gradient(compute_t<T> factor, int32_t flag = 0) {
+        return {factor, flag};
     }
 };
 

@@ -80,7 +80,7 @@ struct Nll {
         if (n_rows == 0) return write_empty_loss(launch, reduction_mode, out);
         const NllTerm<T> term{input, n_rows, row_stride_input, class_extent};
         if (reduction_mode == kEachTerm) return pointwise(launch, n_rows, term, outputs(out), inputs(target));
-        return sum_of_terms(launch, n_rows, term, reduction_mode == kMeanOfTerms, inputs(target), out);
+        return sum_of_terms(launch, n_rows, term, divisor_of_loss(n_rows, reduction_mode), inputs(target), out);
     }
 };
 

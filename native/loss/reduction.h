@@ -28,6 +28,9 @@ inline Work work_of_loss(int64_t terms, int32_t reduction_mode) {
 
 inline int64_t results_of_loss(int64_t terms, int32_t reduction_mode) { return reduction_mode == kEachTerm ? terms : 1; }
 
+// What the sum of the terms is divided by.
+inline int64_t divisor_of_loss(int64_t terms, int32_t reduction_mode) { return reduction_mode == kMeanOfTerms ? terms : 1; }
+
 // The share of a term in the mean, or in the sum.
 template <class C>
 C factor_of_loss(int64_t terms, int32_t reduction_mode) {

@@ -1,12 +1,14 @@
 // Losses with a term for each row.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/pointwise/pointwise.h"
+#include "core/reduce/sum_of_terms.h"
 #include "core/rows/row_terms.h"
 #include "loss/class_rows.h"
 #include "loss/reduction.h"
@@ -40,7 +42,8 @@ Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRow
     constexpr size_t kLast = sizeof...(R) - 1;
     RowAxes<sizeof...(In) + sizeof...(Out), sizeof...(RowIn)> axes;
     const int64_t of_dy = reduction_mode == kEachTerm ? 1 : 0;
-    axes.outer.append(rows.rows, {rows.stride[I]..., (static_cast<void>(O), rows.stride[0])..., (R == kLast ? of_dy : 1)...});
+    axes.outer.append(rows.rows,
+                      {rows.stride[I]..., (static_cast<void>(O), rows.stride[0])..., (R == kLast ? of_dy : rows.row_step)...});
     axes.inner.append(rows.columns, {(static_cast<void>(I), 1)..., (static_cast<void>(O), 1)...});
     return map_rows(launch, axes, f, x, inputs(), row_inputs, out, outputs());
 }
@@ -63,6 +66,33 @@ Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRow
     int64_t results() const { return results_of_loss(n_rows, reduction_mode); }                                       \
     compute_t<T> factor() const { return factor_of_gradient<compute_t<T>>(n_rows, reduction_mode, scale_scalar); }
 
+// Indices as words of 32 bits, the low one and the high one, so that kernels are the same for indices of 4 bytes, whose second
+// word is not looked at, and of 8.
+template <class I>
+constexpr int64_t kWordsOf = sizeof(I) / sizeof(int32_t);
+template <class I, class... Other>
+Inputs<int32_t, int32_t, Other...> words_of(const I* target, const Other*... other) {
+    const int32_t* const words = reinterpret_cast<const int32_t*>(target);
+    return inputs(words, words + kWordsOf<I> - 1, other...);
+}
+
+inline Status check_smoothing(double label_smoothing) {
+    if (label_smoothing >= 0 && label_smoothing <= 1) return Status::kOk;
+    return fail(Status::kInvalidProblem, "label_smoothing is %g, must be in [0, 1]", label_smoothing);
+}
+
+template <class T, class I>
+CrossEntropyRows<T> weighted_rows(int32_t classes, int64_t ignored, const compute_t<T>* weight, double smoothing, double z) {
+    using C = compute_t<T>;
+    CrossEntropyRows<T> rows{{}, classes, ignored, 1};
+    rows.has_high_words = sizeof(I) == 8;
+    rows.weight = weight;
+    rows.own = static_cast<C>(1 - smoothing);
+    rows.each = static_cast<C>(smoothing / std::max(classes, 1));
+    rows.penalty = static_cast<C>(z);
+    return rows;
+}
+
 template <class T>
 struct CrossEntropy {
     int64_t n_rows;
@@ -72,8 +102,8 @@ struct CrossEntropy {
 
     BK_ROW_LOSS(class_extent, {"row_stride_input", row_stride_input})
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}},
-                        CrossEntropyRows<T>{{}, class_extent, -1, 1}, inputs(input), inputs(target), out);
+        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}, kWordsOf<int64_t>},
+                        CrossEntropyRows<T>{{}, class_extent, -1, 1}, inputs(input), words_of(target), out);
     }
 };
 
@@ -87,8 +117,8 @@ struct CrossEntropyBackward {
 
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_input", row_stride_input})
     Status run(const T* input, const int64_t* target, const T* dy, T* dinput, const Launch& launch) const {
-        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}},
-                             CrossEntropyRows<T>{{}, class_extent, -1, factor()}, inputs(input), inputs(target, dy),
+        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}, kWordsOf<int64_t>},
+                             CrossEntropyRows<T>{{}, class_extent, -1, factor()}, inputs(input), words_of(target, dy),
                              outputs(dinput));
     }
 };
@@ -256,6 +286,73 @@ struct TripletMarginBackward {
         return row_gradients(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
                              TripletRows<T>{{}, margin, p_norm, factor()}, inputs(a, p_tensor, n_tensor), inputs(dy),
                              outputs(da, dp, dn));
+    }
+};
+
+// With weights of the classes, an index that is ignored, label smoothing and a penalty of the normalizer. divisor[0] is the sum
+// of the weights of the rows that count.
+template <class I, class T>
+struct WeightedCrossEntropy {
+    using C = compute_t<T>;
+    int64_t n_rows;
+    int32_t class_extent;
+    int64_t row_stride_input;
+    int32_t reduction_mode;
+    int64_t ignore_index;
+    double label_smoothing;
+    double z_loss;
+
+    Status check() const {
+        BK_TRY(check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"row_stride_input", row_stride_input}},
+                          reduction_mode));
+        return check_smoothing(label_smoothing);
+    }
+    Work work() const { return n_rows == 0 ? Work::kZeros : Work::kAll; }
+    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
+    size_t workspace_size() const {
+        return std::max(row_loss_workspace<T>(n_rows, reduction_mode),
+                        n_rows == 0 ? 0 : sum_of_terms_workspace<double, ClassWeight<C>, I>(n_rows));
+    }
+    Status run(const T* input, const I* target, const C* weight, T* out, double* divisor, const Launch& launch) const {
+        if (n_rows == 0) {
+            BK_TRY(write_zeros(launch, 1, divisor));
+            return reduction_mode == kEachTerm ? Status::kOk : write_empty_loss(launch, reduction_mode, out);
+        }
+        const ClassWeight<C> counted{weight, class_extent, ignore_index};
+        BK_TRY(sum_of_terms(launch, n_rows, counted, 1, inputs(target), divisor));
+        auto rows = weighted_rows<T, I>(class_extent, ignore_index, weight, label_smoothing, z_loss);
+        if (reduction_mode == kMeanOfTerms) rows.divisor = divisor;
+        const TermRows<1> of{n_rows, class_extent, {row_stride_input}, kWordsOf<I>};
+        return row_loss(launch, reduction_mode == kMeanOfTerms ? kSumOfTerms : reduction_mode, of, rows, inputs(input),
+                        words_of(target), out);
+    }
+};
+
+// divisor is that of the forward op; only the gradient of the mean reads it.
+template <class I, class T>
+struct WeightedCrossEntropyBackward {
+    using C = compute_t<T>;
+    int64_t n_rows;
+    int32_t class_extent;
+    int64_t row_stride_input;
+    int32_t reduction_mode;
+    int64_t ignore_index;
+    double label_smoothing;
+    double z_loss;
+
+    Status check() const {
+        BK_TRY(check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"row_stride_input", row_stride_input}},
+                          reduction_mode));
+        return check_smoothing(label_smoothing);
+    }
+    Work work() const { return n_rows == 0 || class_extent == 0 ? Work::kNone : Work::kAll; }
+    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
+    Status run(const T* input, const I* target, const C* weight, const double* divisor, const T* dy, T* dinput,
+               const Launch& launch) const {
+        auto rows = weighted_rows<T, I>(class_extent, ignore_index, weight, label_smoothing, z_loss);
+        if (reduction_mode == kMeanOfTerms) rows.divisor = divisor;
+        const TermRows<1> of{n_rows, class_extent, {row_stride_input}, kWordsOf<I>};
+        return row_gradients(launch, reduction_mode, of, rows, inputs(input), words_of(target, dy), outputs(dinput));
     }
 };
 

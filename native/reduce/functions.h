@@ -82,6 +82,28 @@ struct ReduceMin : ReduceToOne<T> {
 };
 
 template <class T>
+struct ReduceFmax : ReduceToOne<T> {
+    static ExtremeReducer<NumberOrder<T>> reducer() { return {NumberOrder<T>::of(true)}; }
+};
+
+template <class T>
+struct ReduceFmin : ReduceToOne<T> {
+    static ExtremeReducer<NumberOrder<T>> reducer() { return {NumberOrder<T>::of(false)}; }
+};
+
+// The mean of integers, of 4 bytes or 8.
+template <class T, class U>
+struct ReduceIntegerMean {
+    using Element = unsigned_t<T>;
+    static constexpr int kOutputs = 1;
+    static Outputs<uint8_t> out(U* y) { return outputs(reinterpret_cast<uint8_t*>(y)); }
+    static IntegerMeanReducer<Element> reducer() {
+        const Element sign = static_cast<Element>(Element(1) << (8 * sizeof(T) - 1));
+        return {std::is_signed_v<T> ? sign : Element(0), static_cast<int>(sizeof(U))};
+    }
+};
+
+template <class T>
 struct ReduceNorm2 : ReduceToOne<T> {
     static Norm2Reducer<T> reducer() { return {}; }
 };

@@ -90,6 +90,24 @@ struct FloatOrder {
     }
 };
 
+// The same order without NaN: a number is greater than NaN.
+template <class T>
+struct NumberOrder {
+    using Key = compute_t<T>;
+    Key sign;
+
+    static NumberOrder of(bool greatest) { return {greatest ? Key(1) : Key(-1)}; }
+    BK_HD Key key(Key x) const { return x * sign; }
+    BK_HD Key value(Key key) const { return key * sign; }
+    static BK_HD Key least() { return kNaN<Key>; }
+    static BK_HD Key greater(Key a, Key b) {
+#if BK_ON_GPU
+        if constexpr (std::is_same_v<Key, float>) return fmaxf(a, b);
+#endif
+        return math::select(bool(int(b > a) | int(a != a)), b, a);
+    }
+};
+
 // Unsigned integers, of which some bits are flipped first: the sign of what they stand for, all for the minimum.
 template <class T>
 struct BitOrder {
@@ -155,6 +173,62 @@ struct ArgReducer {
             reinterpret_cast<int64_t*>(get<1>(out))[offset[1]] = acc.index;
         else
             reinterpret_cast<int32_t*>(get<1>(out))[offset[1]] = static_cast<int32_t>(acc.index);
+    }
+};
+
+// The mean of integers, given as unsigned ones whose sign bit is flipped where they have one. Sums of 128 bits are exact.
+template <class Bits>
+struct IntegerMeanReducer {
+    using Recent = std::conditional_t<sizeof(Bits) <= 2, uint32_t, uint64_t>;
+    Bits flip;  // the sign bit, or 0
+    int result_bytes;
+
+    struct Acc {
+        uint64_t low, high;
+        Recent recent;
+    };
+    static constexpr bool ignores_index = true;
+    BK_HD static void carry(Acc& acc, uint64_t x) {
+        acc.low += x;
+        acc.high += acc.low < x;
+    }
+    BK_HD Acc identity() const { return {0, 0, 0}; }
+    BK_HD void add(Acc& acc, int64_t, Bits x) const {
+        const Bits raised = static_cast<Bits>(x ^ flip);
+        if constexpr (sizeof(Bits) == 8)
+            carry(acc, raised);
+        else
+            acc.recent += raised;
+    }
+    BK_HD void settle(Acc& acc, int64_t) const {
+        carry(acc, acc.recent);
+        acc.recent = 0;
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        Acc both{a.low, a.high + b.high, 0};
+        carry(both, b.low);
+        return both;
+    }
+    // f32 or f64.
+    BK_HD void store(const Pack<uint8_t*>& out, const int64_t* offset, const Acc& acc, int64_t count) const {
+        uint64_t low = acc.low, high = acc.high;
+        if (flip != 0) {  // each term was raised by `flip`
+            const uint64_t n = static_cast<uint64_t>(count), of_low = n * flip;
+            const uint64_t of_high = n >> (65 - 8 * sizeof(Bits));
+            high -= of_high + (low < of_low);
+            low -= of_low;
+        }
+        const bool is_negative = high >> 63 != 0;
+        if (is_negative) {
+            low = ~low + 1;
+            high = ~high + (low == 0);
+        }
+        const double sum = static_cast<double>(high) * 0x1p64 + static_cast<double>(low);
+        const double mean = (is_negative ? -sum : sum) / static_cast<double>(count);
+        if (result_bytes == 8)
+            reinterpret_cast<double*>(get<0>(out))[offset[0]] = mean;
+        else
+            reinterpret_cast<float*>(get<0>(out))[offset[0]] = static_cast<float>(mean);
     }
 };
 

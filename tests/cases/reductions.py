@@ -98,8 +98,40 @@ def std(x, axes, correction=0):
     return Expected(value, found.count, np.where(value > 0, found.terms / np.where(value > 0, value, 1), 0))
 
 
+def number(name, x, axes):
+    """The extreme of what is no NaN; NaN of nothing else."""
+    worst = {"fmax": -np.inf, "fmin": np.inf}[name]
+    value = getattr(np, name).reduce(x, axis=axes, keepdims=True, initial=worst)
+    return Expected(np.where(np.isnan(x).all(axes, keepdims=True), np.nan, value))
+
+
+def norm_p(x, axes, p):
+    """Errors are those of the terms, of which each may be off by p times that of a quotient."""
+    size, count = np.abs(x), count_of(x, axes)
+    if p == 0:
+        return Expected((size != 0).sum(axes, keepdims=True).astype(np.float64))
+    largest = size.max(axes, keepdims=True, initial=0)
+    if np.isinf(p):
+        return Expected(largest)
+    unit = np.where((largest > 0) & np.isfinite(largest), largest, 1)
+    with np.errstate(all="ignore"):
+        value = unit * ((size / unit) ** WIDE(p)).sum(axes, keepdims=True) ** (1 / WIDE(p))
+    return Expected(value, count + 4 * p + 16 + 32 / p, value)
+
+
+def mean_of_integers(x, axes):
+    """Exact but for the conversion of the sum and the quotient."""
+    count = count_of(x, axes)
+    if count == 0:
+        return Expected(np.full(kept(x, axes), np.nan))
+    found = np.add.reduce(x.astype(object), axis=axes, keepdims=True)
+    value = np.vectorize(lambda total: WIDE(total) / count, otypes=[WIDE])(found).reshape(kept(x, axes))
+    return Expected(value, 3, np.abs(value))
+
+
 FLOATS = {
     "sum": total, "mean": mean, "prod": prod, "norm2": norm2, "logsumexp": logsumexp, "var": var, "std": std,
+    "norm_p": norm_p,
 }  # fmt: skip
 
 
@@ -110,9 +142,11 @@ def truth(name, x, axes):
     return Expected((nonzero > 0 if name == "any" else nonzero == count_of(x, axes)).astype(np.uint8))
 
 
-def place(name, x, axis):
-    """NumPy's: the first extreme, and of NaNs the first."""
-    return Expected(getattr(np, name)(x, axis=axis, keepdims=True))
+def place(name, x, axes):
+    """NumPy's: the first extreme, and of NaNs the first, of the elements in row-major order along the axes."""
+    others = [a for a in range(x.ndim) if a not in axes]
+    rows = x.transpose(*others, *axes).reshape([x.shape[a] for a in others] + [-1])
+    return Expected(getattr(np, name)(rows, axis=-1).reshape(kept(x, axes)))
 
 
 def reduced(name, x, axes, dtype, **parameters):
@@ -121,10 +155,14 @@ def reduced(name, x, axes, dtype, **parameters):
     if name in ("any", "all", "count_nonzero"):
         return truth(name, x, axes)
     if name in ("argmax", "argmin"):
-        return place(name, x, axes[0])
+        return place(name, x, axes)
+    if not is_float(dtype) and name == "mean":
+        return mean_of_integers(x, axes)
     if not is_float(dtype):
         return of_integers(name, x, axes, dtype)
     with np.errstate(all="ignore"):
         if name in ("max", "min"):
             return extreme(name, x, axes)
+        if name in ("fmax", "fmin"):
+            return number(name, x, axes)
         return FLOATS[name](x.astype(WIDE), axes, **parameters)

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "core/reduce/sum_of_terms.h"
 #include "core/types/dtype.h"
 #include "reduce/functions.h"
 
@@ -96,6 +97,31 @@ bool is_right(const Problem& p, bool has_workspace) {
     return true;
 }
 
+// The sum of products of two arrays that begin `first` cells behind an aligned one.
+struct Times {
+    BK_HD float operator()(float a, float b) const { return a * b; }
+};
+template <class T>
+bool adds_terms(int64_t n, int64_t first, bool has_workspace) {
+    std::vector<T> memory(static_cast<size_t>(2 * n) + 64, narrow<T>(99.0f));
+    T* const x = reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(memory.data()) + 15) / 16 * 16) + first;
+    T* const y = x + n + 1;
+    double total = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        x[i] = narrow<T>(value_at(i));
+        y[i] = narrow<T>(value_at(3 * i));
+        total += value_at(i) * value_at(3 * i);
+    }
+    std::vector<char> workspace(sum_of_terms_workspace<float, Times, T, T>(n));
+    const Launch launch{has_workspace ? workspace.data() : nullptr, has_workspace ? workspace.size() : 0, nullptr};
+    float sum = 99;
+    const Status status = sum_of_terms(launch, n, Times{}, 1, inputs<T, T>(x, y), &sum);
+    if (status == Status::kOk && sum == static_cast<float>(total)) return true;
+    printf("the sum of %d terms is wrong: first %d, workspace %d: %g, expected %g\n", static_cast<int>(n),
+           static_cast<int>(first), has_workspace, sum, total);
+    return false;
+}
+
 }  // namespace
 
 int main() {
@@ -111,6 +137,11 @@ int main() {
     for (const Problem& p :
          {Problem{1, 50003, 1, 1, 0, false}, Problem{2, 30000, 1, 1, 1, false}, Problem{1, 3001, 40, 1, 0, false}})
         for (const bool has_workspace : {false, true}) right = is_right<float>(p, has_workspace) && right;
+    for (const int64_t n : {1, 2, 3, 7, 8, 9, 31, 127, 1000, 20011})
+        for (const int64_t first : {0, 1}) {
+            right = adds_terms<float>(n, first, n % 2 == 0) && right;
+            right = adds_terms<bf16>(n, first, n % 2 == 1) && right;
+        }
     if (right) puts("ok");
     return right ? 0 : 1;
 }

@@ -230,6 +230,38 @@ def cross_entropy_slope(x: np.ndarray, t: np.ndarray) -> tuple[Terms]:
     return ((np.where(known, p - hit, 0.0), known * (np.nan_to_num(p) * spread_of(x)[:, None] + hit)),)
 
 
+def weighted_shares(
+    x: np.ndarray, t: np.ndarray, w: np.ndarray, ignored: int, smoothing: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows count, and the share of each class in the cross entropy of a row: w of the target, smoothed."""
+    counts = valid(x, t) & (t != ignored)
+    own = is_target(x, t) * (1 - smoothing) + smoothing / max(x.shape[1], 1)
+    return counts, np.where(counts[:, None], own * w, 0.0)
+
+
+def weighted_cross_entropy(
+    x: np.ndarray, t: np.ndarray, w: np.ndarray, ignored: int, smoothing: float, z: float
+) -> Terms:
+    counts, q = weighted_shares(x, t, w, ignored, smoothing)
+    lse = log_sum_exp(x)
+    value = np.where(q == 0, 0.0, q * (lse[:, None] - x)).sum(axis=1)
+    spread = spread_of(x)
+    size = np.abs(q).sum(axis=1) * 2 * spread + counts * abs(z) * spread**2 * 4
+    return value + np.where(counts & (z != 0), z * lse**2, 0.0), size
+
+
+def weighted_cross_entropy_slope(
+    x: np.ndarray, t: np.ndarray, w: np.ndarray, ignored: int, smoothing: float, z: float
+) -> Terms:
+    counts, q = weighted_shares(x, t, w, ignored, smoothing)
+    p, all_q, lse = softmax(x), q.sum(axis=1, keepdims=True), log_sum_exp(x)[:, None]
+    normalizer = np.where(counts[:, None], 2 * z * lse * p, 0.0)
+    value = np.where(counts[:, None], all_q * p - q + normalizer, 0.0)
+    spread = spread_of(x)[:, None]
+    size = np.abs(all_q) * np.nan_to_num(p) * spread + np.abs(q) + np.abs(normalizer) * spread
+    return value, np.where(counts[:, None], size, 0.0)
+
+
 def soft_cross_entropy(x: np.ndarray, q: np.ndarray) -> Terms:
     parts = np.where(q == 0, 0.0, q * (log_sum_exp(x)[:, None] - x))
     return np.sum(parts, axis=1), np.sum(np.abs(q), axis=1) * 2 * spread_of(x)
@@ -343,6 +375,54 @@ def soft_margin(x: np.ndarray, y: np.ndarray) -> Terms:
 def soft_margin_slope(x: np.ndarray, y: np.ndarray) -> tuple[Terms]:
     value, magnitude = parted(sigmoid(x), -y)
     return ((value / x.shape[1], magnitude / x.shape[1]),)
+
+
+def repeated(weights: np.ndarray | None, count: int) -> np.ndarray:
+    """Weights of `count` elements; None: 1."""
+    return np.ones(count) if weights is None else np.resize(weights, count)
+
+
+def costs(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Minus the logarithms of the likelihoods of one and of zero."""
+    rest = np.log1p(np.exp(-np.abs(x)))
+    return np.maximum(-x, 0) + rest, np.maximum(x, 0) + rest
+
+
+def weighted_bce(x: np.ndarray, t: np.ndarray, w: np.ndarray | None, p: np.ndarray | None) -> Terms:
+    w, p = repeated(w, len(x)), repeated(p, len(x))
+    yes, no = costs(x)
+    return parted(w * p * without(t == 0, t * yes), w * without(t == 1, (1 - t) * no))
+
+
+def weighted_bce_slope(x: np.ndarray, t: np.ndarray, w: np.ndarray | None, p: np.ndarray | None) -> Terms:
+    w, p = repeated(w, len(x)), repeated(p, len(x))
+    return parted(w * (1 - t) * sigmoid(x), -w * p * t * sigmoid(-x))
+
+
+def focal_parts(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> tuple[np.ndarray, ...]:
+    side = np.ones_like(t) if alpha < 0 else alpha * t + (1 - alpha) * (1 - t)
+    missed = sigmoid(x) * (1 - t) + sigmoid(-x) * t
+    yes, no = costs(x)
+    return side, missed, without(t == 0, t * yes) + without(t == 1, (1 - t) * no)
+
+
+def focal(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> Terms:
+    side, missed, cost = focal_parts(x, t, alpha, gamma)
+    value, magnitude = whole(side * missed**gamma * cost)
+    return value, magnitude * (4 + gamma)
+
+
+def focal_slope(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> Terms:
+    side, missed, cost = focal_parts(x, t, alpha, gamma)
+    turn = gamma * missed ** (gamma - 1) * (1 - 2 * t) * sigmoid(x) * sigmoid(-x) * cost if gamma else 0 * x
+    value, magnitude = parted(
+        side * missed**gamma * (1 - t) * sigmoid(x), -side * missed**gamma * t * sigmoid(-x), side * turn
+    )
+    return value, magnitude * (4 + gamma)
+
+
+def kl_div_of_logs(x: np.ndarray, t: np.ndarray) -> Terms:
+    return parted(np.exp(t) * t, -np.exp(t) * x)
 
 
 STRIDES = ("row_stride_in", "row_stride_tgt")

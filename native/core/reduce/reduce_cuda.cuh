@@ -114,20 +114,35 @@ BK_DEVICE typename R::Acc combine_threads(const R& reducer, typename R::Acc acc,
     return shared[threadIdx.x];
 }
 
-template <int N, class T>
-BK_DEVICE Vec<T, N> load_terms(const T* pointer, bool broadcast) {
-    if (!broadcast) return load<N>(pointer);
+// Whether a reducer, of a single line of terms, has no kernel of single elements: inputs that are not aligned are loaded
+// element by element in the kernel of vectors.
+template <class R, class = void>
+constexpr bool kAlwaysVectors = false;
+template <class R>
+constexpr bool kAlwaysVectors<R, std::enable_if_t<R::always_vectors>> = true;
+constexpr int kApartBit = 16;  // of the bits of `broadcast`, the first of those of inputs that are not aligned
+
+template <int N, bool kMayBeApart, class T>
+BK_DEVICE Vec<T, N> load_terms(const T* pointer, bool broadcast, [[maybe_unused]] bool apart) {
     Vec<T, N> x;
+    if constexpr (kMayBeApart) {
+        if (apart) {
+#pragma unroll
+            for (int lane = 0; lane < N; ++lane) x.lane[lane] = pointer[lane];
+            return x;
+        }
+    }
+    if (!broadcast) return load<N>(pointer);
     const T value = *pointer;
 #pragma unroll
     for (int lane = 0; lane < N; ++lane) x.lane[lane] = value;
     return x;
 }
 
-template <int N, class... In, size_t... I>
+template <int N, bool kMayBeApart, class... In, size_t... I>
 BK_DEVICE Pack<Vec<In, N>...> load_all(const Pack<const In*...>& in, const int64_t* offset, unsigned broadcast,
                                        std::index_sequence<I...>) {
-    return pack(load_terms<N>(get<I>(in) + offset[I], broadcast >> I & 1)...);
+    return pack(load_terms<N, kMayBeApart>(get<I>(in) + offset[I], broadcast >> I & 1, broadcast >> (kApartBit + I) & 1)...);
 }
 
 // Adds a vector of each input, a lane to an Acc.
@@ -173,7 +188,7 @@ BK_DEVICE void add_line(const R& reducer, typename R::Acc (&acc)[N], const Pack<
                 int64_t offset[kIn];
 #pragma unroll
                 for (int k = 0; k < kIn; ++k) offset[k] = place[k] + u * step[k];
-                x[u] = load_all<N>(in, offset, grid.broadcast, each);
+                x[u] = load_all<N, kAlwaysVectors<R>>(in, offset, grid.broadcast, each);
             }
 #pragma unroll
             for (int u = 0; u < kReduceRound; ++u)
@@ -186,7 +201,8 @@ BK_DEVICE void add_line(const R& reducer, typename R::Acc (&acc)[N], const Pack<
     const int64_t rest = left;
 #pragma unroll 1
     for (; left > 0; --left) {
-        add_lanes<N>(reducer, acc, place[kIn], lane_step, load_all<N>(in, place, grid.broadcast, each), each);
+        add_lanes<N>(reducer, acc, place[kIn], lane_step, load_all<N, kAlwaysVectors<R>>(in, place, grid.broadcast, each),
+                     each);
 #pragma unroll
         for (int k = 0; k <= kIn; ++k) place[k] += step[k];
     }
@@ -212,7 +228,7 @@ BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<
             offset[kIn] = 0;
             grid.reduced(t + u * grid.deep, offset);
             index[u] = offset[kIn];
-            x[u] = load_all<N>(in, offset, grid.broadcast, each);
+            x[u] = load_all<N, kAlwaysVectors<R>>(in, offset, grid.broadcast, each);
         }
 #pragma unroll
         for (int u = 0; u < kReduceRound; ++u) {
@@ -253,7 +269,7 @@ __global__ void __launch_bounds__(kReduceThreads)
 #pragma unroll
             for (int k = 0; k <= kIn; ++k) offset[k] = k < kIn ? base[k] : 0;
             grid.reduced(mine, offset);
-            start_lanes<N>(reducer, acc, load_all<N>(in.pointer, offset, grid.broadcast, kInputs), kInputs);
+            start_lanes<N>(reducer, acc, load_all<N, kAlwaysVectors<R>>(in.pointer, offset, grid.broadcast, kInputs), kInputs);
             if (grid.reduced.rank <= 1)
                 add_line<N>(reducer, acc, in.pointer, base, grid, mine, end, lane_step, kInputs);
             else
@@ -267,7 +283,7 @@ __global__ void __launch_bounds__(kReduceThreads)
                 for (int k = 0; k <= kIn; ++k) offset[k] = grid.tail_offset[k] + (k < kIn ? base[k] : 0);
                 grid.tail(t, offset);
                 Acc one[1] = {acc[0]};
-                const auto x = load_all<1>(in.pointer, offset, 0, kInputs);
+                const auto x = load_all<1, false>(in.pointer, offset, 0, kInputs);
                 if (first) start_lanes<1>(reducer, one, x, kInputs);
                 add_lanes<1>(reducer, one, offset[kIn], 0, x, kInputs);
                 settle(reducer, one[0], 1, 0);
@@ -296,10 +312,24 @@ __global__ void __launch_bounds__(kReduceThreads)
     }
 }
 
+// What combines the parts: the reducer or, where it names one, a smaller reducer `Total` of the same Acc, made by total(),
+// which many reducers share.
+template <class R, class = void>
+struct PartsOf {
+    using type = R;
+    static const R& of(const R& reducer) { return reducer; }
+};
+template <class R>
+struct PartsOf<R, std::void_t<typename R::Total>> {
+    using type = typename R::Total;
+    static_assert(std::is_same_v<typename type::Acc, typename R::Acc>, "parts are those of the reducer");
+    static type of(const R& reducer) { return reducer.total(); }
+};
+
 // `deep` threads, a power of two, share a result.
-template <class R, class Out, int Operands>
+template <class R, class Out>
 __global__ void __launch_bounds__(kReduceThreads)
-    reduce_parts_kernel(R reducer, Out out, const typename R::Acc* parts, ReduceWalk<Operands> kept, int64_t results,
+    reduce_parts_kernel(R reducer, Out out, const typename R::Acc* parts, ReduceWalk<Out::count> kept, int64_t results,
                         int64_t splits, int64_t count, int deep) {
     using Acc = typename R::Acc;
     const int across = kReduceThreads / deep, depth = threadIdx.x / across;
@@ -310,9 +340,21 @@ __global__ void __launch_bounds__(kReduceThreads)
             acc = split == depth ? parts[split * results + i] : reducer.combine(acc, parts[split * results + i]);
     acc = combine_threads(reducer, acc, deep, across, depth, false);
     if (depth != 0 || i >= results) return;
-    int64_t offset[Operands] = {};
+    int64_t offset[Out::count] = {};
     kept(i, offset);
-    store_result(reducer, out.pointer, offset + (Operands - Out::count), acc, count, 0);
+    store_result(reducer, out.pointer, offset, acc, count, 0);
+}
+
+// The outputs of a layout of inputs and outputs, which is walked in the same order.
+template <int Out, int Operands>
+BK_COLD Layout<Out> outputs_of(const Layout<Operands>& layout) {
+    Layout<Out> outputs;
+    outputs.rank = layout.rank;
+    for (int d = 0; d < layout.rank; ++d) {
+        outputs.extent[d] = layout.extent[d];
+        for (int o = 0; o < Out; ++o) outputs.stride[o][d] = layout.stride[Operands - Out + o][d];
+    }
+    return outputs;
 }
 
 inline int shared_by(int64_t n, int most) {
@@ -334,10 +376,15 @@ struct ReduceLaunch {
 };
 
 // Turns the inner axis into vectors where the inputs allow it. Results take whole vectors only; what is left of a line of
-// terms is its tail.
+// terms is its tail, and all of it where `always` and it is short.
 template <int In, int Out>
-bool make_reduce_vectors(ReduceLaunch<In, Out>* given, int lanes) {
+bool make_reduce_vectors(ReduceLaunch<In, Out>* given, int lanes, bool always) {
     ReducePlan<In, Out>& plan = given->plan;
+    if (always && plan.reduced.rank == 0) {  // a single term
+        plan.reduced.rank = 1;
+        plan.reduced.extent[0] = 1;
+        for (int k = 0; k <= In; ++k) plan.reduced.stride[k][0] = 1;
+    }
     const auto stride = [&](bool of_terms, int k, int d) {
         return of_terms ? plan.reduced.stride[k][d] : plan.kept.stride[k][d];
     };
@@ -345,7 +392,7 @@ bool make_reduce_vectors(ReduceLaunch<In, Out>* given, int lanes) {
     const int other = plan.along_terms ? plan.kept.rank : plan.reduced.rank;
     if (last < 0) return false;
     int64_t& extent = plan.along_terms ? plan.reduced.extent[last] : plan.kept.extent[last];
-    if (extent < lanes || (!plan.along_terms && extent % lanes != 0)) return false;
+    if ((extent < lanes && !always) || (!plan.along_terms && extent % lanes != 0)) return false;
     unsigned broadcast = 0;
     for (int k = 0; k < In; ++k) {
         const int64_t step = stride(plan.along_terms, k, last);
@@ -382,7 +429,7 @@ template <class R, int In, int Out>
 BK_COLD ReduceLaunch<In, Out> plan_reduce_launch(const ReduceAxes<In, Out>& axes, int lanes, int64_t term_bytes) {
     ReduceLaunch<In, Out> made;
     made.plan = plan_reduce<R>(axes);
-    const bool wide = lanes > 1 && make_reduce_vectors(&made, lanes);
+    const bool wide = lanes > 1 && make_reduce_vectors(&made, lanes, kAlwaysVectors<R>);
     const ReducePlan<In, Out>& plan = made.plan;
     const int64_t results = plan.kept.numel(), terms = plan.reduced.numel();
     const int64_t wanted = ceil_div<int64_t>(terms, kReduceRound);
@@ -420,7 +467,7 @@ size_t reduce_workspace(const ReduceAxes<I, O>& axes) {
     static_assert(sizeof...(In) == I, "a type for each input");
     size_t bytes = 0;
     if (axes.kept.is_empty()) return 0;
-    for (const int lanes : {1, kReduceLanes<In...>}) {
+    for (const int lanes : {kAlwaysVectors<R> ? kReduceLanes<In...> : 1, kReduceLanes<In...>}) {
         Carver carver;
         carve_reduce_parts<typename R::Acc>(&carver, plan_reduce_launch<R>(axes, lanes, kTermBytes<In...>), axes.kept.numel());
         bytes = std::max(bytes, carver.bytes());
@@ -437,7 +484,10 @@ Status reduce(const Launch& launch, const ReduceAxes<sizeof...(In), sizeof...(Ou
     if (axes.kept.is_empty()) return Status::kOk;
     bool found = false;
     if (launch.workspace != nullptr) BK_TRY(find_workspace(launch, reduce_workspace<R, In...>(axes), &found));
-    const int lanes = all_aligned(in.pointer, kReduceLanes<In...>, std::index_sequence_for<In...>{}) ? kReduceLanes<In...> : 1;
+    constexpr int kLanes = kReduceLanes<In...>;
+    static_assert(!kAlwaysVectors<R> || kLanes > 1, "elements of a vector");
+    const bool aligned = all_aligned(in.pointer, kLanes, std::index_sequence_for<In...>{});
+    const int lanes = aligned || kAlwaysVectors<R> ? kLanes : 1;
     ReduceLaunch<kIn, kOut> made = plan_reduce_launch<R>(axes, lanes, kTermBytes<In...>);
     const ReducePlan<kIn, kOut>& plan = made.plan;
     ReduceGrid<kIn, kOut> grid{};
@@ -456,23 +506,25 @@ Status reduce(const Launch& launch, const ReduceAxes<sizeof...(In), sizeof...(Ou
     grid.deep = made.deep;
     grid.across = kReduceThreads / made.deep;
     grid.along_terms = plan.along_terms;
-    grid.broadcast = made.broadcast;
+    grid.broadcast = made.broadcast | (aligned || lanes == 1 ? 0u : ((1u << kIn) - 1) << kApartBit);
     Carver carver(launch.workspace);
     Acc* const parts = carve_reduce_parts<Acc>(&carver, made, plan.results);
     const int64_t blocks = ceil_div<int64_t>(grid.results, grid.across);
     if (blocks > kMaxGridX)
         return fail(Status::kUnsupported, "%lld results are too many for one launch", (long long)plan.results);
     const Grid shape{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(made.splits)), dim3(kReduceThreads)};
-    const auto kernel = made.lanes > 1 ? reduce_kernel<kReduceLanes<In...>, R, Outputs<Out...>, Inputs<In...>>
-                                       : reduce_kernel<1, R, Outputs<Out...>, Inputs<In...>>;
+    auto kernel = reduce_kernel<kLanes, R, Outputs<Out...>, Inputs<In...>>;
+    if constexpr (!kAlwaysVectors<R>)
+        if (made.lanes == 1) kernel = reduce_kernel<1, R, Outputs<Out...>, Inputs<In...>>;
     BK_TRY(launch_kernel(launch, shape, kernel, reducer, out, in, parts, grid));
     if (parts == nullptr) return Status::kOk;
     const int deep = shared_by(made.splits / 4, kReduceThreads / shared_by(plan.results, 8));
     const int64_t adders = ceil_div<int64_t>(plan.results, kReduceThreads / deep);
-    const ReduceWalk<kIn + kOut> kept(collapse(axes.kept));
+    using Parts = PartsOf<R>;
+    const ReduceWalk<kOut> kept(outputs_of<kOut>(collapse(axes.kept)));
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(adders)), dim3(kReduceThreads)},
-                         reduce_parts_kernel<R, Outputs<Out...>, kIn + kOut>, reducer, out, static_cast<const Acc*>(parts),
-                         kept, plan.results, made.splits, plan.terms, deep);
+                         reduce_parts_kernel<typename Parts::type, Outputs<Out...>>, Parts::of(reducer), out,
+                         static_cast<const Acc*>(parts), kept, plan.results, made.splits, plan.terms, deep);
 }
 
 }  // namespace bk

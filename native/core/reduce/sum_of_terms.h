@@ -1,4 +1,4 @@
-// The sum, or the mean, of what a pointwise functor makes of dense inputs: one number, which no term is rounded for.
+// The sum, over a divisor, of what a pointwise functor makes of dense inputs: one number, which no term is rounded for.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace bk {
 
-// `numel` is not 0. A workspace fills a large chip.
+// Neither `numel` nor the divisor is 0. A workspace fills a large chip.
 template <class T, class Fn, class... In>
-Status sum_of_terms(const Launch& launch, int64_t numel, const Fn& fn, bool is_mean, const Inputs<In...>& in, T* out);
+Status sum_of_terms(const Launch& launch, int64_t numel, const Fn& fn, int64_t divisor, const Inputs<In...>& in, T* out);
 
 // Bytes of workspace that sum_of_terms can use.
 template <class T, class Fn, class... In>

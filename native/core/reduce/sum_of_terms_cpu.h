@@ -62,7 +62,7 @@ BK_COLD double sum_segments(const DenseLoop& loop, int64_t numel, char* const* p
 }
 
 template <class T, class Fn, class... In>
-Status sum_of_terms(const Launch&, int64_t numel, const Fn& fn, bool is_mean, const Inputs<In...>& in, T* out) {
+Status sum_of_terms(const Launch&, int64_t numel, const Fn& fn, int64_t divisor, const Inputs<In...>& in, T* out) {
     using C = compute_t<T>;
     constexpr int kOperands = 1 + sizeof...(In);
     constexpr std::index_sequence_for<C> outs{};
@@ -71,7 +71,7 @@ Status sum_of_terms(const Launch&, int64_t numel, const Fn& fn, bool is_mean, co
     char* pointers[kOperands];
     const DenseLoop loop = erase(dense_loop(fn, terms, in.pointer, outs, ins), pointers, terms, in.pointer, outs, ins);
     const double sum = sum_segments<C, kOperands>(loop, numel, pointers);
-    *out = narrow<T>(static_cast<C>(is_mean ? sum / static_cast<double>(numel) : sum));
+    *out = narrow<T>(static_cast<C>(sum / static_cast<double>(divisor)));
     return Status::kOk;
 }
 

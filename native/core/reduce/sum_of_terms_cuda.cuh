@@ -9,15 +9,32 @@
 
 namespace bk {
 
+template <class C>
+struct TermsAcc {
+    C sum, recent;
+};
+
+// Of parts of a sum of terms, whatever they are of.
+template <class C>
+struct TermTotal {
+    using Acc = TermsAcc<C>;
+    C divisor;
+
+    BK_HD Acc identity() const { return {0, 0}; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
+    BK_HD C finish(const Acc& acc, int64_t) const { return acc.sum / divisor; }
+};
+
 template <class Fn, class C>
 struct TermSum {
-    struct Acc {
-        C sum, recent;
-    };
+    using Acc = TermsAcc<C>;
+    using Total = TermTotal<C>;
     static constexpr bool ignores_index = !kIsPositional<Fn>;
+    static constexpr bool always_vectors = true;
     Fn fn;
-    bool is_mean;
+    C divisor;
 
+    Total total() const { return {divisor}; }
     BK_HD Acc identity() const { return {0, 0}; }
     template <class... X>
     BK_HD void add(Acc& acc, int64_t index, X... x) const {
@@ -25,7 +42,7 @@ struct TermSum {
     }
     BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
-    BK_HD C finish(const Acc& acc, int64_t count) const { return is_mean ? acc.sum / static_cast<C>(count) : acc.sum; }
+    BK_HD C finish(const Acc& acc, int64_t count) const { return Total{divisor}.finish(acc, count); }
 };
 
 template <int In>
@@ -43,8 +60,9 @@ size_t sum_of_terms_workspace(int64_t numel) {
 }
 
 template <class T, class Fn, class... In>
-Status sum_of_terms(const Launch& launch, int64_t numel, const Fn& fn, bool is_mean, const Inputs<In...>& in, T* out) {
-    return reduce(launch, axes_of_terms<sizeof...(In)>(numel), TermSum<Fn, compute_t<T>>{fn, is_mean}, outputs(out), in);
+Status sum_of_terms(const Launch& launch, int64_t numel, const Fn& fn, int64_t divisor, const Inputs<In...>& in, T* out) {
+    return reduce(launch, axes_of_terms<sizeof...(In)>(numel),
+                  TermSum<Fn, compute_t<T>>{fn, static_cast<compute_t<T>>(divisor)}, outputs(out), in);
 }
 
 }  // namespace bk

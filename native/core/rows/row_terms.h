@@ -16,11 +16,12 @@
 namespace bk {
 
 // Rows of `columns` neighbours: those of input k are stride[k] elements apart. Each of the inputs of one value a row has a
-// value for every row, one behind the other.
+// value for every row, row_step elements behind that of the row before it.
 template <int In>
 struct TermRows {
     int64_t rows, columns;
     int64_t stride[In];
+    int64_t row_step = 1;
 };
 
 // Bytes of workspace for the sum of as many terms.
@@ -31,7 +32,7 @@ template <size_t... I, size_t... R>
 RowAxes<sizeof...(I), sizeof...(R) + 2> axes_of(const TermRows<sizeof...(I)>& given, std::index_sequence<I...>,
                                                 std::index_sequence<R...>) {
     RowAxes<sizeof...(I), sizeof...(R) + 2> axes;
-    const int64_t from_row[] = {given.stride[I]..., (static_cast<void>(R), int64_t{1})..., 1, 1};
+    const int64_t from_row[] = {given.stride[I]..., (static_cast<void>(R), given.row_step)..., 1, 1};
     const int64_t from_cell[] = {(static_cast<void>(I), int64_t{1})...};
     axes.outer.append(given.rows, from_row);
     axes.inner.append(given.columns, from_cell);
@@ -57,8 +58,8 @@ Inputs<In...> from_row(const Inputs<In...>& x, const int64_t* stride, int64_t fi
     return inputs((get<I>(x.pointer) + first * stride[I])...);
 }
 template <class... RowIn, size_t... R>
-Inputs<RowIn...> from_row([[maybe_unused]] const Inputs<RowIn...>& x, [[maybe_unused]] int64_t first,
-                          std::index_sequence<R...>) {
+Inputs<RowIn...> rows_from([[maybe_unused]] const Inputs<RowIn...>& x, [[maybe_unused]] int64_t first,
+                           std::index_sequence<R...>) {
     return inputs((get<R>(x.pointer) + first)...);
 }
 

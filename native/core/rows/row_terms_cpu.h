@@ -32,7 +32,8 @@ Status sum_row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given,
     for (int64_t first = 0; first < given.rows; first += kTermsOfRun) {
         run.rows = std::min<int64_t>(kTermsOfRun, given.rows - first);
         BK_TRY((row_terms<F, T>(launch, run, f, from_row(x, given.stride, first, std::index_sequence_for<In...>{}),
-                                from_row(row_inputs, first, std::index_sequence_for<RowIn...>{}), nullptr, terms)));
+                                rows_from(row_inputs, first * given.row_step, std::index_sequence_for<RowIn...>{}), nullptr,
+                                terms)));
         all += sum_run(terms, static_cast<int>(run.rows));
     }
     *out = narrow<T>(all * factor);

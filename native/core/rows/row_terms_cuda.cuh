@@ -61,7 +61,7 @@ BK_DEVICE void sum_each_row(const F& f, const TermRows<sizeof...(I)>& given, con
     C sum = 0;
     int turn = 0;
     for (int64_t r = 0; r < given.rows; ++r) {
-        auto row = f.start(widen(get<R>(row_inputs.pointer)[r])...);
+        auto row = f.start(widen(get<R>(row_inputs.pointer)[r * given.row_step])...);
         Acc all;
         do {
             all = f.identity();
@@ -118,9 +118,9 @@ Status sum_row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given,
     for (int64_t first = 0; first < given.rows; first += room) {
         run.rows = std::min(room, given.rows - first);
         const bool is_last = first + run.rows == given.rows;
-        BK_TRY((row_terms<F, T>(Launch{nullptr, 0, launch.stream}, run, f,
-                                from_row(x, given.stride, first, std::index_sequence_for<In...>{}),
-                                from_row(row_inputs, first, std::index_sequence_for<RowIn...>{}), nullptr, total + 1)));
+        BK_TRY((row_terms<F, T>(
+            Launch{nullptr, 0, launch.stream}, run, f, from_row(x, given.stride, first, std::index_sequence_for<In...>{}),
+            rows_from(row_inputs, first * given.row_step, std::index_sequence_for<RowIn...>{}), nullptr, total + 1)));
         BK_TRY(add_terms(launch, total + 1, run.rows, total, first == 0, factor, is_last ? out : nullptr));
     }
     return Status::kOk;

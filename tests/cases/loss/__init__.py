@@ -1,7 +1,7 @@
 """The loss family, a module a table or two."""
 
-from . import ctc, elementwise, flce, nll, rows
+from . import ctc, elementwise, flce, logits, nll, rows, weighted
 
-CASES = (*elementwise.CASES, *rows.CASES, *nll.CASES, *flce.CASES, *ctc.CASES)
+CASES = (*elementwise.CASES, *rows.CASES, *nll.CASES, *flce.CASES, *ctc.CASES, *weighted.CASES, *logits.CASES)
 
 __all__ = ["CASES"]

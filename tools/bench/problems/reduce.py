@@ -125,6 +125,98 @@ def trace(n, bound):
     )  # fmt: skip
 
 
+# --- any set of axes -------------------------------------------------------------------------------------------------
+
+AXES_ROWS = {
+    **dict.fromkeys(PLAIN, "reduce_{F}_axes_{T}"), **dict.fromkeys(MOMENTS, "reduce_{F}_axes_{T} moments"),
+    "norm2": "reduce_{F}_axes_{T} floats", "any": "reduce_{F}_axes_{T} truth", "fmax": "reduce_{F}_axes_{T} numbers",
+    "argmax": "arg_reduce_{F}_axes_{T}_{U}", "count_nonzero": "reduce_count_nonzero_axes_{T}",
+    "norm_p": "reduce_norm_p_axes_{T}",
+}  # fmt: skip
+
+
+def of_rows(function, x, scalars):
+    """The results of rows, by output."""
+    if function == "norm_p":
+        return {"y": (np.abs(x) ** scalars["p"]).sum(1) ** (1 / scalars["p"])}
+    if function == "fmax":
+        return {"y": x.max(1)}
+    if function == "argmax":
+        return {"value": x.max(1), "place": x.argmax(1)}
+    if function in MOMENTS:
+        return {"y": NUMPY[function](x, 1), "mean": x.mean(1)}
+    return {"y": NUMPY[function](x, 1)}
+
+
+def torch_over(function, axes):
+    def peer(torch, t, scalars):
+        x = t["x"]
+        if function in ("norm2", "norm_p"):
+            return lambda: torch.linalg.vector_norm(x, scalars.get("p", 2), dim=axes)
+        if function in MOMENTS:
+            return lambda: getattr(torch, f"{function}_mean")(x, dim=axes, correction=1)
+        if function == "argmax":  # of one axis alone
+            return lambda: torch.max(x, axes[0])
+        return lambda: getattr(torch, {**TORCH, "fmax": "amax"}[function])(x, dim=axes)
+
+    return peer
+
+
+def over(where, function, shape, axes, bound, *, fill="sixteenths", dtypes=("f32", "bf16"), row="", other="", **given):
+    """Of integers where `row` is named."""
+    row = row or AXES_ROWS[function]
+    kept = tuple(1 if a in axes else e for a, e in enumerate(shape))
+    names = ("value", "place") if function == "argmax" else ("y", "mean") if function in MOMENTS else ("y",)
+    scalars = {"shape": shape, "reduce_axes_mask": sum(1 << a for a in axes), **given}
+    before, n = math.prod(kept), math.prod(shape[a] for a in axes)
+    steps = [math.prod(shape[a + 1 :]) for a in range(len(shape))]
+
+    def places_of(extents, chosen):
+        coordinates = np.unravel_index(chosen, extents)
+        return sum(c * steps[a] for a, c in enumerate(coordinates))
+
+    inner = places_of(tuple(e if a in axes else 1 for a, e in enumerate(shape)), np.arange(n))
+
+    def check(problem):
+        chosen, data = picks(problem, before, 4), problem.data
+        places = places_of(kept, chosen)[:, None] + inner
+        x = data.cells(problem.buffers["x"], places.ravel()).astype(np.float64).reshape(places.shape)
+        for name, expected in of_rows(function, x, scalars).items():
+            got = data.cells(problem.buffers[name], chosen)
+            size = np.abs(x).sum(1) if function in ("sum", "mean") else np.abs(expected) + 1.0
+            if found := compare(problem, got, np.asarray(expected, np.float64), size):
+                return f"{name}: {found}"
+        return ""
+
+    return Bench(
+        name=f"{row.partition('_{')[0]}_{function}_axes {where}", row=row, function=function if "{F}" in row else "",
+        other=other, dtypes=dtypes, scalars=scalars, check=check, bounds=(bound,), workspace=True,
+        arrays={"x": Operand(shape, fill), **{name: Operand(kept) for name in names}},
+        torch=() if row == "reduce_mean_axes_{T}_{U}" else (torch_over(function, axes),),
+        numpy=() if function in ("argmax", "norm_p", "fmax") else (
+            lambda a, scalars: lambda: NUMPY[function](a["x"], axis=axes if len(axes) > 1 else axes[0]),
+        ),
+    )  # fmt: skip
+
+
+def axes_benches(rows, width, read):
+    channels = (64, rows // 64, width)
+    for function in ("sum", "var"):
+        fill = "normal" if function == "var" else "sixteenths"
+        yield over("of channels", function, channels, (0, 2), read, fill=fill)
+        yield over("of planes", function, channels, (1, 2), read, fill=fill)
+    yield over("inner", "fmax", (rows, width), (1,), read)
+    yield over("inner", "norm_p", (rows, width), (1,), Bound("peer", 1.0), fill="normal", p=3.0)
+    yield over("inner", "norm2", (rows, width), (1,), read, fill="normal")
+    yield over("inner", "argmax", (rows, width), (1,), read, other="i64")
+    yield over("inner", "any", (rows, width), (1,), read, fill=0.0)
+    yield over("inner", "count_nonzero", (rows, width), (1,), read)
+    yield over("of integers", "sum", channels, (0, 2), read, dtypes=("i32",), row="reduce_{F}_axes_{T} integers")
+    yield over(
+        "of integers", "mean", (rows, width), (1,), read, dtypes=("i32",), row="reduce_mean_axes_{T}_{U}", other="f64"
+    )
+
+
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 FORWARD = {
@@ -212,6 +304,7 @@ def benches(backend):
     yield made("inner", "any", (rows, width), 1, read, fill=0.0)
     yield made("inner", "count_nonzero", (rows, width), 1, read)
     yield to_shape("sum", (rows, width), (1, width), read)
+    yield from axes_benches(rows, width, read)
     yield trace(4096, Bound("peer", 1.0))
     written = Bound("copy", 0.85) if on_gpu else Bound("peer", 1.0)
     for function in FORWARD:

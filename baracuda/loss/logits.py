@@ -1,0 +1,151 @@
+"""Losses of elements with weights: binary cross entropy, the focal loss, Kullback-Leibler divergence of a batch.
+
+reduction, shapes and gradients are those of baracuda.loss.elementwise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import as_integer
+from baracuda.descriptor import Descriptor
+from baracuda.kinds import LossKind
+from baracuda.loss.elementwise import LossDescriptor, LossPlan, _flag
+from baracuda.operands import Args, Viewable
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedBceWithLogitsDescriptor(LossDescriptor):
+    """Weights repeat along the elements in row-major order: those of the last axes, or one each."""
+
+    weight_extent: int = descriptor.extent()
+    pos_weight_extent: int = descriptor.extent()
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedBceWithLogitsBackwardDescriptor(WeightedBceWithLogitsDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedBceWithLogitsArgs(Args):
+    """Weights that are None are 1. They are f32, f64 for f64."""
+
+    logits: Viewable
+    target: Viewable
+    out: Viewable
+    weight: Viewable | None = None
+    pos_weight: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedBceWithLogitsBackwardArgs(Args):
+    logits: Viewable
+    target: Viewable
+    dy: Viewable
+    dlogits: Viewable
+    weight: Viewable | None = None
+    pos_weight: Viewable | None = None
+
+
+class WeightedBceWithLogitsPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_bce_with_logits_weighted_{T}"
+    kind = LossKind.BCE_WITH_LOGITS
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedBceWithLogitsDescriptor
+    args_type: ClassVar[type[Args]] = WeightedBceWithLogitsArgs
+
+
+class WeightedBceWithLogitsBackwardPlan(WeightedBceWithLogitsPlan):
+    __slots__ = ()
+    op = "loss_bce_with_logits_weighted_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedBceWithLogitsBackwardDescriptor
+    args_type: ClassVar[type[Args]] = WeightedBceWithLogitsBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class SigmoidFocalDescriptor(LossDescriptor):
+    """alpha is the weight of ones, 1 - alpha that of zeros; a negative one is none."""
+
+    alpha: float = descriptor.real(default=0.25)
+    gamma: float = descriptor.real(default=2.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class SigmoidFocalBackwardDescriptor(SigmoidFocalDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SigmoidFocalArgs(Args):
+    logits: Viewable
+    target: Viewable
+    out: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SigmoidFocalBackwardArgs(Args):
+    logits: Viewable
+    target: Viewable
+    dy: Viewable
+    dlogits: Viewable
+
+
+class SigmoidFocalPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_sigmoid_focal_{T}"
+    kind = LossKind.SIGMOID_FOCAL
+    descriptor_type: ClassVar[type[Descriptor]] = SigmoidFocalDescriptor
+    args_type: ClassVar[type[Args]] = SigmoidFocalArgs
+
+
+class SigmoidFocalBackwardPlan(SigmoidFocalPlan):
+    __slots__ = ()
+    op = "loss_sigmoid_focal_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = SigmoidFocalBackwardDescriptor
+    args_type: ClassVar[type[Args]] = SigmoidFocalBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class KlDivBatchDescriptor(LossDescriptor):
+    """MEAN divides the sum by batch. log_target: targets are logarithms, too."""
+
+    batch: int = descriptor.checked(lambda name, value: as_integer(name, value, 0))
+    log_target: bool = descriptor.checked(_flag, default=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class KlDivBatchBackwardDescriptor(KlDivBatchDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class KlDivBatchArgs(Args):
+    input: Viewable
+    target: Viewable
+    out: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class KlDivBatchBackwardArgs(Args):
+    target: Viewable
+    dy: Viewable
+    dinput: Viewable
+
+
+class KlDivBatchPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_kl_div_batch_{T}"
+    kind = LossKind.KL_DIV
+    descriptor_type: ClassVar[type[Descriptor]] = KlDivBatchDescriptor
+    args_type: ClassVar[type[Args]] = KlDivBatchArgs
+    names: ClassVar = {**LossPlan.names, "pred": "input", "log_target_flag": "log_target"}
+
+
+class KlDivBatchBackwardPlan(KlDivBatchPlan):
+    __slots__ = ()
+    op = "loss_kl_div_batch_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = KlDivBatchBackwardDescriptor
+    args_type: ClassVar[type[Args]] = KlDivBatchBackwardArgs
