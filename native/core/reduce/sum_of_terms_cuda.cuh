@@ -1,4 +1,4 @@
-// A reducer whose terms are the functor's.
+// The reduction engine's kernels, with a functor that makes their terms.
 #pragma once
 
 #include <cstddef>
@@ -6,27 +6,9 @@
 
 #include "core/reduce/reduce.h"
 #include "core/reduce/sum_of_terms.h"
+#include "core/reduce/sums.h"
 
 namespace bk {
-
-template <class Fn, class C>
-struct TermSum {
-    struct Acc {
-        C sum, recent;
-    };
-    static constexpr bool ignores_index = !kIsPositional<Fn>;
-    Fn fn;
-    bool is_mean;
-
-    BK_HD Acc identity() const { return {0, 0}; }
-    template <class... X>
-    BK_HD void add(Acc& acc, int64_t index, X... x) const {
-        acc.recent += piece_at(fn, index, 0)(0, x...);
-    }
-    BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
-    BK_HD C finish(const Acc& acc, int64_t count) const { return is_mean ? acc.sum / static_cast<C>(count) : acc.sum; }
-};
 
 template <int In>
 BK_COLD ReduceAxes<In, 1> axes_of_terms(int64_t numel) {
@@ -44,7 +26,7 @@ size_t sum_of_terms_workspace(int64_t numel) {
 
 template <class T, class Fn, class... In>
 Status sum_of_terms(const Launch& launch, int64_t numel, const Fn& fn, bool is_mean, const Inputs<In...>& in, T* out) {
-    return reduce(launch, axes_of_terms<sizeof...(In)>(numel), TermSum<Fn, compute_t<T>>{fn, is_mean}, outputs(out), in);
+    return reduce(launch, axes_of_terms<sizeof...(In)>(numel), TermSum<Fn, compute_t<T>>{fn, 0, is_mean}, outputs(out), in);
 }
 
 }  // namespace bk
