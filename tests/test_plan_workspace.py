@@ -249,7 +249,7 @@ def test_descriptors_tell_which_gradients_are_sums(library, name):
             assert plan.workspace_size == plan.workspace_size_for(args)
             assert bk.workspace(plan) is None or bk.workspace(plan).nbytes == plan.workspace_size
             plan.run(None, bk.workspace(plan), args)
-    assert summing_plan(name, a_shape=(1, 8)).workspace_size > 0
+    assert (summing_plan(name, a_shape=(1, 8)).workspace_size > 0) == (library.backend == "cuda")
     assert summing_plan(name, a_shape=(4096, 8)).workspace_size == 0
 
 

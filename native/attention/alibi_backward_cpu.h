@@ -1,10 +1,11 @@
-// One thread a head where there are enough heads, else one a slice of each plane's rows; the order of additions is fixed.
+// One thread a head where there are enough heads, else one a part of each plane's rows; the order of additions is fixed.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
 #include "attention/alibi_backward.h"
+#include "core/reduce/reduce.h"
 
 namespace bk {
 
@@ -42,21 +43,20 @@ Status alibi_backward(const Launch&, const ScoreShape& s, const T* dy, T* da, T*
             });
         return Status::kOk;
     }
-    // Each head's rows in kSlices slices, whatever the number of threads; their sums are added in order.
-    constexpr int kSlices = 64;
+    // Each head's rows in parts, whatever the number of threads; their sums are added in order.
     const int64_t rows = int64_t{s.batch} * s.q_len;
     for (int32_t first = 0; first < s.heads; ++first) {
-        double partial[kSlices] = {};
-        parallel_ranges(kSlices, ceil_div<int64_t>(kSlices, thread_count()), [&](int64_t begin, int64_t end) {
-            for (int64_t slice = begin; slice < end; ++slice) {
+        double partial[kReduceParts] = {};
+        parallel_ranges(kReduceParts, ceil_div<int64_t>(kReduceParts, thread_count()), [&](int64_t begin, int64_t end) {
+            for (int64_t part = begin; part < end; ++part) {
                 double sum = 0;
-                for (int64_t r = rows * slice / kSlices; r < rows * (slice + 1) / kSlices; ++r) {
+                for (int64_t r = rows * part / kReduceParts; r < rows * (part + 1) / kReduceParts; ++r) {
                     const int64_t b = r / s.q_len;
                     const int32_t i = static_cast<int32_t>(r % s.q_len);
                     const int64_t at = (b * s.heads + first) * plane + int64_t{i} * s.k_len;
                     sum += alibi_backward_row(dy + at, da == nullptr ? nullptr : da + at, i, s.k_len);
                 }
-                partial[slice] = sum;
+                partial[part] = sum;
             }
         });
         double total = 0;

@@ -92,10 +92,9 @@ struct PreluBackward {
 
     Work work() const { return numel == 0 ? Work::kZeros : Work::kAll; }  // dweight has elements
     Status check() const { return channels().check(); }
-    size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 3); }
+    size_t workspace_size() const { return pointwise_sums_workspace(layout(), Inputs<T, T, T>{}, Outputs<T, T>{}); }
     Status run(const T* dy, const T* x, const T* weight, T* dx, T* dweight, const Launch& launch) const {
-        return pointwise_sums<compute_t<T>>(launch, layout(), op::PreluBackward<T>{}, outputs(dx, dweight),
-                                            inputs(dy, x, weight));
+        return pointwise_sums(launch, layout(), op::PreluBackward<T>{}, outputs(dx, dweight), inputs(dy, x, weight));
     }
 
 private:

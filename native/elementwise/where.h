@@ -57,14 +57,14 @@ struct WhereBackwardStrided {
             "numel", numel, rank, "shape", shape,
             {{"stride_cond", stride_cond}, {"stride_dy", stride_dy}, {"stride_da", stride_da}, {"stride_db", stride_db}}, {});
     }
-    size_t workspace_size() const { return pointwise_sums_workspace<compute_t<T>>(layout(), 2); }
+    size_t workspace_size() const { return pointwise_sums_workspace(layout(), Inputs<uint8_t, T>{}, Outputs<T, T>{}); }
     Status run(const uint8_t* cond, const T* dy, T* da, T* db, const Launch& launch) const {
         // What is not summed is moved, by its bits, and last, since it may be dy.
         const bool sums_a = is_summed(layout(), 2), sums_b = is_summed(layout(), 3);
         if (numel == 0 || sums_a || sums_b)
-            BK_TRY(pointwise_sums<compute_t<T>>(
-                launch, layout(), WhereBackwardFunctor<compute_t<T>>{},
-                outputs(numel == 0 || sums_a ? da : nullptr, numel == 0 || sums_b ? db : nullptr), inputs(cond, dy)));
+            BK_TRY(pointwise_sums(launch, layout(), WhereBackwardFunctor<compute_t<T>>{},
+                                  outputs(numel == 0 || sums_a ? da : nullptr, numel == 0 || sums_b ? db : nullptr),
+                                  inputs(cond, dy)));
         using Bits = bits_t<T>;
         Bits* const moved_a = sums_a ? nullptr : reinterpret_cast<Bits*>(da);
         Bits* const moved_b = sums_b ? nullptr : reinterpret_cast<Bits*>(db);

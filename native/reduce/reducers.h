@@ -1,4 +1,4 @@
-// What the reductions collect (core/reduce/reduce.h says what a reducer is).
+// What the reductions collect (core/reduce/reducer.h says what a reducer is).
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 
 #include "core/math/math.h"
 #include "core/platform.h"
+#include "core/reduce/sums.h"
 #include "core/types/dtype.h"
 #include "core/types/pack.h"
 
@@ -18,39 +19,6 @@ template <class C>
 constexpr C kNaN = std::numeric_limits<C>::quiet_NaN();
 template <class C>
 constexpr C kGreatest = std::numeric_limits<C>::max();
-
-// What integers are added and multiplied in, modulo its size.
-template <class T>
-using modular_t = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-
-// The sum, or the mean. A second number takes the terms of a run, so that the error of a long sum grows with its root.
-template <class T, bool = std::is_integral_v<T>>
-struct SumReducer {
-    using C = compute_t<T>;
-    bool is_mean;
-
-    struct Acc {
-        C sum, recent;
-    };
-    static constexpr bool ignores_index = true;
-    BK_HD Acc identity() const { return {0, 0}; }
-    BK_HD void add(Acc& acc, int64_t, C x) const { acc.recent += x; }
-    BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
-    BK_HD C finish(const Acc& acc, int64_t count) const { return is_mean ? acc.sum / static_cast<C>(count) : acc.sum; }
-};
-
-template <class T>
-struct SumReducer<T, true> {
-    struct Acc {
-        modular_t<T> sum;
-    };
-    static constexpr bool ignores_index = true;
-    BK_HD Acc identity() const { return {0}; }
-    BK_HD void add(Acc& acc, int64_t, T x) const { acc.sum += x; }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {static_cast<modular_t<T>>(a.sum + b.sum)}; }
-    BK_HD T finish(const Acc& acc, int64_t) const { return static_cast<T>(acc.sum); }
-};
 
 template <class T>
 struct ProductReducer {

@@ -1,7 +1,7 @@
 // Tiling along every axis, and its adjoint.
 //
 // An axis of I elements repeated q times is an axis of extent q, along which x stands still, around one of extent I. So
-// repeat is a strided copy, and its backward a strided sum over the axes of extent q.
+// repeat is a strided copy, and its backward a sum over the axes of extent q.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 #include "core/abi/checks.h"
 #include "core/abi/strided_args.h"
 #include "core/pointwise/pointwise.h"
-#include "core/reduce/strided_sum.h"
+#include "core/reduce/reduce.h"
+#include "core/reduce/sums.h"
 
 namespace bk {
 
@@ -90,16 +91,22 @@ struct RepeatBackward {
         return Status::kOk;
     }
 
-    size_t workspace_size() const { return strided_sum_workspace<T>(axes()); }
+    size_t workspace_size() const { return reduce_workspace<SumReducer<T>, T>(axes()); }
 
-    Status run(const T* dy, T* dx, const Launch& launch) const { return strided_sum(launch, axes(), dy, dx); }
+    Status run(const T* dy, T* dx, const Launch& launch) const {
+        const ReduceAxes<1, 1> over = axes();
+        if (over.reduced.numel() != 1) return reduce(launch, over, SumReducer<T>{false}, outputs(dx), inputs(dy));
+        using Bits = bits_t<T>;  // a sum of one term is that term, the zero's sign and the payload of a NaN with it
+        return pointwise_strided(launch, make_layout<2>(rank, input_shape, {stride_dx, stride_dy}), CopyFunctor{},
+                                 outputs(reinterpret_cast<Bits*>(dx)), inputs(reinterpret_cast<const Bits*>(dy)));
+    }
 
 private:
-    SumAxes axes() const {
-        SumAxes axes;
+    ReduceAxes<1, 1> axes() const {
+        ReduceAxes<1, 1> axes;
         for (int32_t d = 0; d < rank; ++d) {
             axes.kept.append(input_shape[d], {stride_dy[d], stride_dx[d]});
-            axes.summed.append(repeats[d], {input_shape[d] * stride_dy[d]});
+            axes.reduced.append(repeats[d], {input_shape[d] * stride_dy[d]});
         }
         return axes;
     }

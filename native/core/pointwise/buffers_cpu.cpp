@@ -74,23 +74,14 @@ struct SpanPlan {
 
 }  // namespace
 
-int64_t buffered_bytes(const DenseLoop& loop, int operands, char* const* pointers, const int64_t* step) {
-    return SpanPlan(loop, operands, pointers, step).used;
-}
-
 void compute_span(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
                   const int64_t* step) {
     static_assert(kBufferBytes / (kMostOperands * 8 + 2) >= kBlock, "room for a block of every operand");
-    alignas(64) char buffer[kBufferBytes];
-    compute_buffered_span(loop, operands, element, count, pointers, step, buffer, kBufferBytes);
-}
-
-void compute_buffered_span(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
-                           const int64_t* step, char* buffer, int64_t buffer_bytes) {
     const SpanPlan plan(loop, operands, pointers, step);
     if (plan.used == 0) return loop.run(loop.fn, element, count, pointers);
+    alignas(64) char buffer[kBufferBytes];
     // Whole blocks: then every buffer begins at a multiple of 64 bytes.
-    const int64_t most = std::min<int64_t>(buffer_bytes / plan.used / kBlock * kBlock, kBuffer);
+    const int64_t most = std::min<int64_t>(kBufferBytes / plan.used / kBlock * kBlock, kBuffer);
     char* const halves = buffer + plan.halves * most;
     for (int64_t first = 0; first < count; first += most) {
         const int64_t n = std::min(count - first, most);

@@ -136,13 +136,6 @@ DenseLoop dense_loop(const Fn& fn, const Pack<Out*...>&, const Pack<const In*...
 void compute_span(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
                   const int64_t* step);
 
-// Bytes that compute_span buffers for an element.
-int64_t buffered_bytes(const DenseLoop& loop, int operands, char* const* pointers, const int64_t* step);
-
-// compute_span with a buffer of the caller's, aligned to 64 bytes, with room for kBlock elements or more.
-void compute_buffered_span(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
-                           const int64_t* step, char* buffer, int64_t buffer_bytes);
-
 // The loop over all lines of a collapsed layout, which are its elements along the last axis. Operands are the outputs, then the
 // inputs.
 template <int Operands, int MaxRank>

@@ -15,18 +15,10 @@
 #include "core/abi/workspace.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
+#include "core/reduce/reduce.h"
+#include "core/reduce/sums.h"
 
 namespace bk {
-
-// Axes of one summed output: the inputs, then the outputs. `kept` are those along which it moves.
-template <int Operands>
-struct SumLayout {
-    Layout<Operands> kept;
-    Layout<Operands> summed;
-    bool along_terms = false;  // neighbours in memory are terms of one sum, not different results
-    int64_t splits = 1;        // parts of each sum, one after another in the workspace
-    int64_t terms = 0;         // of a part
-};
 
 template <int Operands>
 bool is_summed(const Layout<Operands>& layout, int operand) {
@@ -35,75 +27,40 @@ bool is_summed(const Layout<Operands>& layout, int operand) {
     return false;
 }
 
-// Enough to fill a large chip or a machine of many cores; constants, so that the order of additions is the same everywhere.
-constexpr int64_t kSumWorkers = int64_t{1} << 20;
-constexpr int64_t kSumMostSplits = 8192;
-constexpr int64_t kSumLeastTerms = 512;
-
-// `layout` has the inputs, then the outputs; `output` counts from the first operand.
+// The reduction that sums output `output`, which counts from the first operand; `layout` has the inputs, then the outputs. What
+// is stored of a term are the outputs.
 template <int Operands>
-BK_COLD SumLayout<Operands> plan_sum_of(const Layout<Operands>& layout, int output) {
-    SumLayout<Operands> plan;
+BK_COLD ReduceAxes<Operands, 1> axes_of_sum(const Layout<Operands>& layout, int output) {
+    ReduceAxes<Operands, 1> axes;
     for (int d = 0; d < layout.rank; ++d) {
-        int64_t stride[Operands];
-        for (int k = 0; k < Operands; ++k) stride[k] = layout.stride[k][d];
-        (stride[output] == 0 ? plan.summed : plan.kept).append(layout.extent[d], stride);
+        int64_t term[Operands], kept[Operands + 1];
+        for (int k = 0; k < Operands; ++k) term[k] = kept[k] = layout.stride[k][d];
+        kept[Operands] = layout.stride[output][d];
+        if (kept[Operands] == 0)
+            axes.reduced.append(layout.extent[d], term);
+        else
+            axes.kept.append(layout.extent[d], kept);
     }
-    plan.kept = collapse(plan.kept);
-    plan.summed = collapse(plan.summed);
-    const auto step = [](const Layout<Operands>& axes) {
-        return axes.rank > 0 ? magnitude(axes.stride[0][axes.rank - 1]) : INT64_MAX;
-    };
-    plan.along_terms = step(plan.summed) < step(plan.kept);
-    const int64_t results = plan.kept.numel(), terms = plan.summed.numel();
-    const int64_t wanted = kSumWorkers / std::max<int64_t>(plan.along_terms ? results * 256 : results, 1);
-    plan.splits = std::max<int64_t>(1, std::min({wanted, terms / kSumLeastTerms, kSumMostSplits}));
-    plan.terms = ceil_div(terms, plan.splits);
-    // Whole vectors to every part, whatever their width.
-    plan.terms = ceil_div<int64_t>(plan.terms, 16) * 16;
-    plan.splits = ceil_div(terms, plan.terms);
-    return plan;
+    return axes;
 }
 
-// Bytes for the partial sums of one output.
-template <class C, int Operands>
-size_t sum_bytes(const SumLayout<Operands>& plan) {
-    Carver carver;
-    if (plan.splits > 1) carver.take<C>(plan.splits * plan.kept.numel());
-    return carver.bytes();
-}
+// Bytes of workspace that the sum of one output can use, for operands of such types.
+template <class... In, class T, class... Out>
+size_t sum_pass_workspace(const ReduceAxes<sizeof...(In) + 1 + sizeof...(Out), 1>& axes, Inputs<In...>, Outputs<T, Out...>);
 
-// Bytes of workspace that pointwise_sums can use; `inputs` operands of the layout precede the outputs.
-template <class C, int Operands>
-size_t pointwise_sums_workspace(const Layout<Operands>& layout, int inputs) {
+// Sums output number `output` of the functor, and stores those of `each` that are not null.
+template <class Fn, class T, class... Each, class... In>
+Status sum_pass(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof...(Each), 1>& axes, const Fn& fn, int output,
+                T* sums, const Inputs<In...>& in, const Outputs<Each...>& each);
+
+// Bytes of workspace that pointwise_sums can use, for operands of such types.
+template <class In, class Out>
+size_t pointwise_sums_workspace(const Layout<In::count + Out::count>& layout, In in, Out out) {
     size_t bytes = 0;
-    for (int k = inputs; k < Operands; ++k)
-        if (is_summed(layout, k)) bytes = std::max(bytes, sum_bytes<C>(plan_sum_of(layout, k)));
+    for (int k = In::count; k < In::count + Out::count; ++k)
+        if (is_summed(layout, k)) bytes = std::max(bytes, sum_pass_workspace(axes_of_sum(layout, k), in, out));
     return bytes;
 }
-
-// A functor's result as a Pack, whether it is one or a single value.
-template <class C>
-BK_HD Pack<C> as_pack(C value) {
-    return pack(value);
-}
-template <class... C>
-BK_HD Pack<C...> as_pack(const Pack<C...>& value) {
-    return value;
-}
-
-// One of the values of a Pack of equal types.
-template <class... C, size_t... O>
-BK_HD auto pick(const Pack<C...>& values, int index, std::index_sequence<O...>) {
-    auto value = get<0>(values);
-    ((value = index == static_cast<int>(O) ? get<O>(values) : value), ...);
-    return value;
-}
-
-// Sums output number `output`; the others are stored where their pointers are not null.
-template <class C, class Fn, class T, class... Out, class... In>
-Status sum_pass(const Launch& launch, const SumLayout<1 + sizeof...(Out) + sizeof...(In)>& plan, int output, const Fn& fn,
-                T* sums, const Outputs<T, Out...>& out, const Inputs<In...>& in);
 
 template <class... T, size_t... I>
 bool any_of(const Pack<T*...>& pointers, std::index_sequence<I...>) {
@@ -134,18 +91,6 @@ inline Work work_of_sums(int64_t numel, int32_t rank, const int32_t* shape, std:
     return Work::kNone;
 }
 
-// Sums of nothing.
-template <int Operands, class T>
-BK_COLD Status zero_cells(const Launch& launch, const Layout<Operands>& layout, int operand, T* y) {
-    Layout<1> cells;
-    for (int d = 0; d < layout.rank; ++d) {
-        const int64_t step[] = {layout.stride[operand][d]};
-        if (step[0] != 0) cells.append(layout.extent[d], step);
-    }
-    if (y == nullptr || cells.is_empty()) return Status::kOk;
-    return pointwise_strided(launch, cells, ZeroFunctor<compute_t<T>>{}, outputs(y), inputs());
-}
-
 // A pointwise layout.
 template <int Inputs, int Operands>
 BK_COLD Layout<Operands> outputs_first(const Layout<Operands>& layout) {
@@ -158,32 +103,25 @@ BK_COLD Layout<Operands> outputs_first(const Layout<Operands>& layout) {
 
 // The layout's operands are the inputs, then the outputs, all of one dtype, any of which may be null. A summed output shares
 // no memory with an input; each of the others may be one.
-template <class C, class Fn, class T, class... Out, class... In>
+template <class Fn, class T, class... Out, class... In>
 Status pointwise_sums(const Launch& launch, const Layout<1 + sizeof...(Out) + sizeof...(In)>& layout, const Fn& fn,
                       const Outputs<T, Out...>& out, const Inputs<In...>& in) {
     constexpr int kIn = sizeof...(In), kOut = 1 + sizeof...(Out);
     constexpr std::make_index_sequence<kOut> each{};
-    if (layout.is_empty()) {
-        for (int o = 0; o < kOut; ++o)
-            BK_TRY(zero_cells(launch, layout, kIn + o, static_cast<T*>(pointer_at(out.pointer, o, each))));
-        return Status::kOk;
-    }
-    bool found = false;
-    BK_TRY(find_workspace(launch, pointwise_sums_workspace<C>(layout, kIn), &found));
+    bool found = false;  // one that is too short is an error before anything is written
+    BK_TRY(find_workspace(launch, pointwise_sums_workspace(layout, in, out), &found));
     Outputs<T, Out...> whole = out, none = out;
     int summed[kOut], sums = 0;
     for (int o = 0; o < kOut; ++o) {
         drop(&none.pointer, o, each);
-        if (!is_summed(layout, kIn + o)) continue;
+        if (!is_summed(layout, kIn + o) && !layout.is_empty()) continue;  // without elements all are sums of nothing
         drop(&whole.pointer, o, each);
         if (pointer_at(out.pointer, o, each) != nullptr) summed[sums++] = o;
     }
     for (int i = 0; i < sums; ++i) {
-        auto plan = plan_sum_of(layout, kIn + summed[i]);
-        if (!found) plan.splits = 1, plan.terms = plan.summed.numel();
         // What is stored may be an input, so it is stored by the last pass.
-        BK_TRY(sum_pass<C>(launch, plan, summed[i], fn, static_cast<T*>(pointer_at(out.pointer, summed[i], each)),
-                           i + 1 < sums ? none : whole, in));
+        BK_TRY(sum_pass(launch, axes_of_sum(layout, kIn + summed[i]), fn, summed[i],
+                        static_cast<T*>(pointer_at(out.pointer, summed[i], each)), in, i + 1 < sums ? none : whole));
     }
     if (sums > 0 || !any_of(whole.pointer, each)) return Status::kOk;
     return pointwise_strided(launch, outputs_first<kIn>(layout), fn, whole, in);

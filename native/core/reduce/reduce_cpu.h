@@ -1,4 +1,17 @@
 // Spans of neighbours, each with an Acc of its own: results, or terms of one result whose Accs are combined at the end.
+//
+// Where terms come from is a type of its own: memory here, or what a loop makes (core/reduce/made_terms_cpu.h). It has
+//
+//   static constexpr int kOperands;                 whose strides the axes give before those of the outputs
+//   static constexpr int64_t kMost;                 neighbours at a time, at most
+//   using Values = std::index_sequence<...>;        a number for each value of a term
+//   int64_t bytes;                                  that a term takes
+//   int64_t most() const;                           neighbours at a time of such int64_t step[kOperands] from one to the next
+//   struct Reader { Reader(const Terms&); void move_to(const int64_t* base);
+//       Pack<const C*...> read(const int64_t* offset, int64_t index, int64_t count, int64_t left); };
+//
+// A Reader is a thread's. It reads `count` neighbours at `offset` from `base`, in elements of each operand; `left` of them will
+// be read one after another.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +28,7 @@ namespace bk {
 // Accs of a task: enough to read results in order of memory, few enough for a small stack.
 template <class Acc>
 constexpr int64_t kMostAccs =
-    6144 / static_cast<int64_t>(sizeof(Acc)) < 1024 ? 6144 / static_cast<int64_t>(sizeof(Acc)) / 16 * 16 : 1024;
+    8192 / static_cast<int64_t>(sizeof(Acc)) < 1024 ? 8192 / static_cast<int64_t>(sizeof(Acc)) / 16 * 16 : 1024;
 constexpr int64_t kTermAccs = 128;    // at most, of one result
 constexpr int64_t kGatherSpan = 128;  // neighbours that do not lie side by side are copied
 // A long reduction with few results is split into as many parts, whatever the number of threads.
@@ -36,12 +49,43 @@ BK_HD const T* side_by_side(const T* x, int64_t count, int64_t step, T* copy) {
 }
 
 template <class... In>
-struct GatherBuffers {
+struct TermsInMemory {
+    static constexpr int kOperands = sizeof...(In);
+    static constexpr int64_t kMost = 1024;
+    using Values = std::index_sequence_for<In...>;
     template <class T>
     struct alignas(64) Buffer {
         T at[kGatherSpan];
     };
-    Pack<Buffer<In>...> buffers;
+    Pack<const In*...> pointer;
+    int64_t step[kOperands] = {};
+    int64_t bytes = (static_cast<int64_t>(sizeof(In)) + ...);
+
+    int64_t most() const {
+        for (const int64_t s : step)
+            if (s != 1) return kGatherSpan;
+        return kMost;
+    }
+
+    struct Reader {
+        const TermsInMemory& terms;
+        Pack<const In*...> from;
+        Pack<Buffer<In>...> copies;
+
+        BK_HD explicit Reader(const TermsInMemory& all) : terms(all) {}
+        BK_HD void move_to(const int64_t* base) { move_to(base, Values{}); }
+        BK_HD auto read(const int64_t* offset, int64_t, int64_t count, int64_t) { return read(offset, count, Values{}); }
+
+    private:
+        template <size_t... I>
+        BK_HD void move_to(const int64_t* base, std::index_sequence<I...>) {
+            from = pack((get<I>(terms.pointer) + base[I])...);
+        }
+        template <size_t... I>
+        BK_HD auto read(const int64_t* offset, int64_t count, std::index_sequence<I...>) {
+            return pack(side_by_side(get<I>(from) + offset[I], count, terms.step[I], get<I>(copies).at)...);
+        }
+    };
 };
 
 template <class R, class Accs, class... In, size_t... I>
@@ -58,7 +102,8 @@ BK_HD void add_span(const R& reducer, Accs& accs, int64_t count, int64_t index, 
 template <class R, class Accs, class... In, size_t... I>
 BK_HD void start_span(const R& reducer, Accs& accs, int64_t first, int64_t count, const Pack<const In*...>& x,
                       std::index_sequence<I...>) {
-    for (int64_t i = first; i < count; ++i) accs.store(i, start_of(reducer, 0, widen(get<I>(x)[i])...));
+    if constexpr (kHasStart<void, R, compute_t<In>...>)
+        for (int64_t i = first; i < count; ++i) accs.store(i, reducer.start(widen(get<I>(x)[i])...));
 }
 
 template <class R, class Accs>
@@ -82,25 +127,48 @@ BK_HD typename R::Acc combine_span(const R& reducer, Accs& accs, int64_t count) 
     return accs.load(0);
 }
 
+// The results of `count` Accs, which lie `step` apart in each output from `base` on; `unsettled` terms of each are to be
+// settled.
+template <class R, class Accs, class... Out, size_t... O>
+BK_HD void store_span(const R& reducer, const Accs& accs, int64_t count, int64_t unsettled, const Pack<Out*...>& out,
+                      const int64_t* base, const int64_t* step, int64_t terms, std::index_sequence<O...>) {
+    const auto load = [&](int64_t i) {
+        typename R::Acc acc = accs.load(i);
+        if (unsettled > 0) settle(reducer, acc, unsettled, 0);
+        return acc;
+    };
+    if constexpr (kFinishes<R>) {
+        if ((true && ... && (get<O>(out) != nullptr && step[O] == 1))) {
+            const auto to = pack((get<O>(out) + base[O])...);
+            BK_VECTOR_LOOP
+            for (int64_t i = 0; i < count; ++i) put_at(to, i, reducer.finish(load(i), terms));
+            return;
+        }
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t offset[] = {(base[O] + i * step[O])...};
+        store_result(reducer, out, offset, load(i), terms, 0);
+    }
+}
+
 // How a task's Accs and terms lie.
 template <int In>
 struct ReduceSpans {
     bool along_terms;
-    int64_t accs;      // of one result, a power of two; or neighbouring results
-    int64_t step[In];  // between neighbours
-    int64_t line;      // terms of the last reduced axis
+    int64_t accs;  // along terms, of one result: a power of two
+    int64_t line;  // terms of the last reduced axis
     int64_t index_step;
     int64_t stride[In + 1];  // from term to term along it
     Walk<In + 1, uint64_t> terms;
 };
 
-// Terms [begin, end), the inputs of the first Acc's result beginning at x.
-template <class R, class Accs, class... In, size_t... I>
-BK_HD void collect(const R& reducer, const ReduceSpans<sizeof...(In)>& spans, Accs& accs, const Pack<const In*...>& x,
-                   int64_t begin, int64_t end, std::index_sequence<I...> each) {
-    constexpr int kIn = sizeof...(In);
-    GatherBuffers<In...> gather;
-    for (int64_t i = 0; i < spans.accs; ++i) accs.store(i, reducer.identity());
+// Terms [begin, end), which the reader finds from the first Acc's result on, in `used` Accs. Returns how many of each Acc are
+// not settled.
+template <class R, class Accs, class Reader, int kIn, class Values>
+BK_HD int64_t collect(const R& reducer, const ReduceSpans<kIn>& spans, Accs& accs, int64_t used, Reader& reader, int64_t begin,
+                      int64_t end, Values each) {
+    BK_VECTOR_LOOP
+    for (int64_t i = 0; i < used; ++i) accs.store(i, reducer.identity());
     int64_t started = 0, run = 0;
     for (int64_t t = begin; t < end;) {
         const auto at = spans.terms(static_cast<uint64_t>(t));
@@ -108,21 +176,21 @@ BK_HD void collect(const R& reducer, const ReduceSpans<sizeof...(In)>& spans, Ac
         for (int k = 0; k <= kIn; ++k) offset[k] = signed_offset(at.of[k]);
         const int64_t stop = std::min(end, t + spans.line - t % spans.line);
         while (t < stop) {
-            const int64_t terms = spans.along_terms ? std::min(spans.accs, stop - t) : 1;
-            const int64_t count = spans.along_terms ? terms : spans.accs;
-            const auto from = pack(side_by_side(get<I>(x) + offset[I], count, spans.step[I], get<I>(gather.buffers).at)...);
-            if (count < spans.accs) settle_span(reducer, accs, spans.accs, std::exchange(run, 0));
+            const int64_t terms = spans.along_terms ? std::min(used, stop - t) : 1;
+            const int64_t count = spans.along_terms ? terms : used;
+            const auto from = reader.read(offset, offset[kIn], count, spans.along_terms ? stop - t : count);
+            if (count < used) settle_span(reducer, accs, used, std::exchange(run, 0));
             if (count > started) start_span(reducer, accs, std::exchange(started, count), count, from, each);
             add_span(reducer, accs, count, offset[kIn], spans.index_step, from, each);
-            if (count < spans.accs)
+            if (count < used)
                 settle_span(reducer, accs, count, 1);
             else if (++run == kReduceRun)
-                settle_span(reducer, accs, spans.accs, std::exchange(run, 0));
+                settle_span(reducer, accs, used, std::exchange(run, 0));
             for (int k = 0; k <= kIn; ++k) offset[k] += terms * spans.stride[k];
             t += terms;
         }
     }
-    settle_span(reducer, accs, spans.accs, run);
+    return run;
 }
 
 // Along terms or along results, whichever keeps vectors busy: short lines of either are poor vectors.
@@ -134,78 +202,78 @@ bool goes_along_terms(const ReducePlan<In, Out>& plan) {
     return width < 16 && line >= 64;
 }
 
-template <class R, class... Out, class... In, size_t... I>
-Status reduce_spans(const ReduceAxes<sizeof...(In), sizeof...(Out)>& axes, const R& reducer, const Outputs<Out...>& out,
-                    const Inputs<In...>& in, std::index_sequence<I...> each) {
+// Parts of few results: their Accs are a small part of the stack.
+template <class Acc>
+constexpr int64_t kMostParts = std::max<int64_t>(1024 / sizeof(Acc), kReduceParts);
+
+template <class R, class... Out, class Terms>
+Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, const R& reducer, const Outputs<Out...>& out,
+                    Terms terms, int inputs) {
     using Acc = typename R::Acc;
-    constexpr int kIn = sizeof...(In), kOut = sizeof...(Out);
-    const ReducePlan<kIn, kOut> plan = plan_reduce<R>(axes);
+    constexpr int kIn = Terms::kOperands, kOut = sizeof...(Out);
+    constexpr int64_t kAccs = std::min(kMostAccs<Acc>, Terms::kMost);
+    const ReducePlan<kIn, kOut> plan = plan_reduce<R>(axes, inputs);
     const int last = plan.reduced.rank - 1, inner = plan.kept.rank - 1;
     ReduceSpans<kIn> spans{};
     spans.along_terms = goes_along_terms(plan);
     spans.line = last < 0 ? 1 : plan.reduced.extent[last];
     spans.terms = Walk<kIn + 1, uint64_t>(plan.reduced);
     for (int k = 0; k <= kIn; ++k) spans.stride[k] = last < 0 ? 0 : plan.reduced.stride[k][last];
-    bool dense = true;
-    for (int k = 0; k < kIn; ++k) {
-        spans.step[k] = spans.along_terms ? spans.stride[k] : inner < 0 ? 0 : plan.kept.stride[k][inner];
-        dense = dense && spans.step[k] == 1;
-    }
+    for (int k = 0; k < kIn; ++k)
+        terms.step[k] = spans.along_terms ? spans.stride[k] : inner < 0 ? 0 : plan.kept.stride[k][inner];
     spans.index_step = spans.along_terms ? spans.stride[kIn] : 0;
-    // Tasks: a part of a result, or a block of results along the last kept axis.
+    // Tasks: a part of a result, or of a block of results along the last kept axis.
     Layout<kIn + kOut> outer = plan.kept;
     int64_t width = 1, block = 1, blocks = 1, parts = 1;
     if (spans.along_terms) {
-        int64_t most = std::min(kTermAccs, kMostAccs<Acc>);
+        int64_t most = std::min(kTermAccs, kAccs);
         while (most > 16 && most * 32 > spans.line) most /= 2;
         while (most > 1 && most > spans.line) most /= 2;
         while (most & (most - 1)) most &= most - 1;
         spans.accs = most;
-        while (parts < kReduceParts && 2 * parts * plan.results <= kReduceParts && 2 * parts * kReducePartTerms <= plan.terms)
-            parts *= 2;
     } else {
         width = plan.kept.extent[inner];
         outer.rank = inner;
         const int64_t fair = ceil_div(plan.results, 2 * thread_count());
-        block = std::min({width, dense ? kMostAccs<Acc> : kGatherSpan, std::max<int64_t>(64, fair)});
+        block = std::min({width, terms.most(), kAccs, std::max<int64_t>(64, fair)});
         blocks = ceil_div(width, block);
+        block = std::min(width, ceil_div(ceil_div(width, blocks), int64_t{kBlock}) * kBlock);  // of about one size
     }
+    const int64_t few = spans.along_terms ? kReduceParts : kMostParts<Acc>;
+    while (parts < kReduceParts && 2 * parts * plan.results <= few && 2 * parts * kReducePartTerms <= plan.terms) parts *= 2;
     const Walk<kIn + kOut, uint64_t> walk(outer);
     const int64_t part = ceil_div(plan.terms, parts), tasks = outer.numel() * blocks * parts;
-    Acc partial[kReduceParts];
-    parallel_ranges(tasks, grain_for(static_cast<int64_t>((sizeof(In) + ...)) * block * part), [&](int64_t begin, int64_t end) {
-        AccArrays<Acc, kMostAccs<Acc>> accs;
-        ReduceSpans<kIn> own = spans;
+    Acc partial[kMostParts<Acc>];
+    int64_t step[kIn + kOut] = {};  // from result to result of a task
+    for (int k = 0; !spans.along_terms && k < kIn + kOut; ++k) step[k] = plan.kept.stride[k][inner];
+    parallel_ranges(tasks, grain_for(terms.bytes * block * part), [&](int64_t begin, int64_t end) {
+        AccArrays<Acc, kAccs> accs;
+        typename Terms::Reader reader(terms);
         for (int64_t task = begin; task < end; ++task) {
             const int64_t line = task / parts / blocks, first = task / parts % blocks * block, split = task % parts;
             const auto at = walk(static_cast<uint64_t>(line));
-            int64_t base[kIn + kOut], step[kIn + kOut];
-            for (int k = 0; k < kIn + kOut; ++k) {
-                step[k] = spans.along_terms ? 0 : plan.kept.stride[k][inner];
-                base[k] = signed_offset(at.of[k]) + first * step[k];
-            }
-            if (!spans.along_terms) own.accs = std::min(block, width - first);
-            collect(reducer, own, accs, pack((get<I>(in.pointer) + base[I])...), split * part,
-                    std::min(plan.terms, (split + 1) * part), each);
-            if (spans.along_terms) accs.store(0, combine_span(reducer, accs, own.accs));
-            if (parts > 1) {
-                partial[task] = accs.load(0);
-                continue;
-            }
-            const int64_t results = spans.along_terms ? 1 : own.accs;
-            for (int64_t i = 0; i < results; ++i) {
-                int64_t offset[kOut];
-                for (int o = 0; o < kOut; ++o) offset[o] = base[kIn + o] + i * step[kIn + o];
-                store_result(reducer, out.pointer, offset, accs.load(i), plan.terms, 0);
-            }
+            int64_t base[kIn + kOut];
+            for (int k = 0; k < kIn + kOut; ++k) base[k] = signed_offset(at.of[k]) + first * step[k];
+            const int64_t used = spans.along_terms ? spans.accs : std::min(block, width - first);
+            reader.move_to(base);
+            int64_t unsettled = collect(reducer, spans, accs, used, reader, split * part,
+                                        std::min(plan.terms, (split + 1) * part), typename Terms::Values{});
+            if (spans.along_terms || parts > 1) settle_span(reducer, accs, used, std::exchange(unsettled, 0));
+            if (spans.along_terms) accs.store(0, combine_span(reducer, accs, used));
+            const int64_t results = spans.along_terms ? 1 : used;
+            if (parts == 1)
+                store_span(reducer, accs, results, unsettled, out.pointer, base + kIn, step + kIn, plan.terms,
+                           std::index_sequence_for<Out...>{});
+            for (int64_t i = 0; parts > 1 && i < results; ++i)
+                partial[(line * width + first + i) * parts + split] = accs.load(i);
         }
     });
     for (int64_t result = 0; parts > 1 && result < plan.results; ++result) {
         Acc acc = partial[result * parts];
         for (int64_t split = 1; split < parts; ++split) acc = reducer.combine(acc, partial[result * parts + split]);
-        const auto at = walk(static_cast<uint64_t>(result));
+        const auto at = walk(static_cast<uint64_t>(result / width));
         int64_t offset[kOut];
-        for (int o = 0; o < kOut; ++o) offset[o] = signed_offset(at.of[kIn + o]);
+        for (int o = 0; o < kOut; ++o) offset[o] = signed_offset(at.of[kIn + o]) + result % width * step[kIn + o];
         store_result(reducer, out.pointer, offset, acc, plan.terms, 0);
     }
     return Status::kOk;
@@ -216,7 +284,7 @@ Status reduce(const Launch&, const ReduceAxes<sizeof...(In), sizeof...(Out)>& ax
               const Outputs<Out...>& out, const Inputs<In...>& in) {
     static_assert(sizeof(typename R::Acc) <= 40 && std::is_trivially_copyable_v<R>, "see reduce.h");
     if (axes.kept.is_empty()) return Status::kOk;
-    return reduce_spans(axes, reducer, out, in, std::index_sequence_for<In...>{});
+    return reduce_spans(axes, reducer, out, TermsInMemory<In...>{in.pointer}, sizeof...(In));
 }
 
 }  // namespace bk

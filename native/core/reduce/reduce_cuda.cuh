@@ -1,72 +1,22 @@
 // A kernel that collects terms and one that combines the parts of results that were split.
+//
+// What is made of each term can be stored by the kernel that collects it. `each` are outputs for that, any of them null, which
+// are operands of both layouts behind the inputs; add() returns their values, a Pack or a single one. Loads of a term precede
+// its stores, so such an output may be an input of the same strides.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
+#include "core/reduce/combine.cuh"
 #include "core/reduce/reduce.h"
-#include "core/reduce/shuffle.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
-
-constexpr int kReduceThreads = 256;
-constexpr int kReduceRound = 4;  // loads in flight a thread
-// Blocks that fill a large chip, and bytes that are worth a block. Constants, so that the order of additions is the same on
-// every chip.
-constexpr int64_t kReduceBlocks = 2048;
-constexpr int64_t kReduceBlockBytes = 32768;
-constexpr int64_t kReduceMostSplits = 4096;
-
-// Rare and long, so not a part of every loop.
-BK_DEVICE_COLD DivMod<int64_t> divide_long(int64_t n, int64_t divisor) { return {n / divisor, n % divisor}; }
-
-// A walk whose divisions take 32 bits where the numbers do, whose offsets 64.
-template <int Operands>
-struct ReduceWalk {
-    int rank = 0;
-    FastDiv<uint32_t> divisor[kMaxRank];
-    int64_t extent[kMaxRank] = {};
-    int64_t stride[kMaxRank][Operands] = {};
-
-    ReduceWalk() = default;
-    explicit ReduceWalk(const Layout<Operands>& layout) : rank(layout.rank) {
-        for (int d = 0; d < rank; ++d) {
-            const int at = rank - 1 - d;
-            extent[at] = layout.extent[d];
-            if (extent[at] > 0 && extent[at] < kNarrow) divisor[at] = FastDiv<uint32_t>(extent[at]);
-            for (int k = 0; k < Operands; ++k) stride[at][k] = layout.stride[k][d];
-        }
-    }
-
-    static constexpr int64_t kNarrow = int64_t{1} << 31;
-
-    BK_DEVICE void operator()(int64_t i, int64_t (&offset)[Operands]) const {
-        if (rank == 0) return;
-#pragma unroll 1
-        for (int d = 0; d + 1 < rank; ++d) {
-            int64_t coordinate;
-            if (i < kNarrow && extent[d] < kNarrow) {
-                const DivMod<uint32_t> split = divisor[d](static_cast<uint32_t>(i));
-                coordinate = split.remainder;
-                i = split.quotient;
-            } else {
-                const DivMod<int64_t> split = divide_long(i, extent[d]);
-                coordinate = split.remainder;
-                i = split.quotient;
-            }
-#pragma unroll
-            for (int k = 0; k < Operands; ++k) offset[k] += coordinate * stride[d][k];
-        }
-#pragma unroll
-        for (int k = 0; k < Operands; ++k) offset[k] += i * stride[rank - 1][k];
-    }
-};
 
 // A block is `across` results (or vectors of them) by `deep` threads that share each, all powers of two.
 template <int In, int Out>
@@ -80,39 +30,9 @@ struct ReduceGrid {
     ReduceWalk<In + 1> tail;       // terms behind the last vectors, one by one
     int64_t tail_terms, tail_offset[In + 1];
     int across, deep;
-    bool along_terms;
-    unsigned broadcast;  // a bit for each input that stands still along the vectors' axis
+    bool along_terms, dense_results;  // whose vectors are stored as such
+    unsigned broadcast;               // a bit for each input that stands still along the vectors' axis
 };
-
-// Of the `deep` threads that share a result, the Acc of all; the thread of depth 0 has it. Every thread of the block calls it.
-template <class R>
-BK_DEVICE typename R::Acc combine_threads(const R& reducer, typename R::Acc acc, int deep, int across, int depth,
-                                          bool neighbours) {
-    using Acc = typename R::Acc;
-    __shared__ Acc shared[kReduceThreads];
-    if (neighbours) {
-        for (int distance = 1; distance < min(deep, 32); distance *= 2) {
-            const Acc other = shuffle_xor(acc, distance);
-            // The earlier thread's comes first on both sides.
-            acc = depth & distance ? reducer.combine(other, acc) : reducer.combine(acc, other);
-        }
-        if (deep <= 32) return acc;
-        __syncthreads();
-        if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = acc;
-        __syncthreads();
-        if (depth == 0)
-            for (int warp = 1; warp < deep / 32; ++warp) acc = reducer.combine(acc, shared[threadIdx.x / 32 + warp]);
-        return acc;
-    }
-    if (deep == 1) return acc;
-    __syncthreads();
-    shared[threadIdx.x] = acc;
-    for (int half = deep / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (depth < half) shared[threadIdx.x] = reducer.combine(shared[threadIdx.x], shared[threadIdx.x + half * across]);
-    }
-    return shared[threadIdx.x];
-}
 
 // Whether a reducer, of a single line of terms, has no kernel of single elements: inputs that are not aligned are loaded
 // element by element in the kernel of vectors.
@@ -122,40 +42,40 @@ template <class R>
 constexpr bool kAlwaysVectors<R, std::enable_if_t<R::always_vectors>> = true;
 constexpr int kApartBit = 16;  // of the bits of `broadcast`, the first of those of inputs that are not aligned
 
-template <int N, bool kMayBeApart, class T>
-BK_DEVICE Vec<T, N> load_terms(const T* pointer, bool broadcast, [[maybe_unused]] bool apart) {
-    Vec<T, N> x;
-    if constexpr (kMayBeApart) {
-        if (apart) {
-#pragma unroll
-            for (int lane = 0; lane < N; ++lane) x.lane[lane] = pointer[lane];
-            return x;
-        }
-    }
-    if (!broadcast) return load<N>(pointer);
-    const T value = *pointer;
-#pragma unroll
-    for (int lane = 0; lane < N; ++lane) x.lane[lane] = value;
-    return x;
-}
-
 template <int N, bool kMayBeApart, class... In, size_t... I>
-BK_DEVICE Pack<Vec<In, N>...> load_all(const Pack<const In*...>& in, const int64_t* offset, unsigned broadcast,
-                                       std::index_sequence<I...>) {
-    return pack(load_terms<N, kMayBeApart>(get<I>(in) + offset[I], broadcast >> I & 1, broadcast >> (kApartBit + I) & 1)...);
+BK_DEVICE Words<Pack<Vec<In, N>...>> load_all(const Pack<const In*...>& in, const int64_t* offset, unsigned broadcast,
+                                              std::index_sequence<I...>) {
+    return {pack(
+        load_lanes<N>(get<I>(in) + offset[I], broadcast >> I & 1, kMayBeApart && (broadcast >> (kApartBit + I) & 1) != 0)...)};
 }
 
-// Adds a vector of each input, a lane to an Acc.
-template <int N, class R, class... In, size_t... I>
-BK_DEVICE void add_lanes(const R& reducer, typename R::Acc (&acc)[N], int64_t index, int64_t step, const Pack<Vec<In, N>...>& x,
-                         std::index_sequence<I...>) {
+template <int N, class... Out, size_t... O>
+BK_DEVICE void store_present(const Pack<Out*...>& out, const int64_t* offset, const Pack<Vec<Out, N>...>& y,
+                             std::index_sequence<O...>) {
+    ((get<O>(out) != nullptr ? store<N>(get<O>(out) + offset[O], get<O>(y)) : void()), ...);
+}
+
+// Adds a vector of each input, a lane to an Acc, and stores what is made of them at `offset`.
+template <int N, class R, class Each, class... In, size_t... I>
+BK_DEVICE void add_lanes(const R& reducer, typename R::Acc (&acc)[N], int64_t index, int64_t step, const Each& each,
+                         [[maybe_unused]] const int64_t* offset, const Words<Pack<Vec<In, N>...>>& words,
+                         std::index_sequence<I...> inputs) {
+    const Pack<Vec<In, N>...> x = from_words(words, inputs);
+    [[maybe_unused]] typename Each::template Vectors<N> y;
 #pragma unroll
-    for (int lane = 0; lane < N; ++lane) reducer.add(acc[lane], index + lane * step, widen(get<I>(x).lane[lane])...);
+    for (int lane = 0; lane < N; ++lane) {
+        if constexpr (Each::count == 0)
+            reducer.add(acc[lane], index + lane * step, widen(get<I>(x).lane[lane])...);
+        else
+            put(y, lane, reducer.add(acc[lane], index + lane * step, widen(get<I>(x).lane[lane])...));
+    }
+    if constexpr (Each::count > 0) store_present<N>(each.pointer, offset, y, typename Each::Indices{});
 }
 
 template <int N, class R, class... In, size_t... I>
-BK_DEVICE void start_lanes(const R& reducer, typename R::Acc (&acc)[N], const Pack<Vec<In, N>...>& x,
-                           std::index_sequence<I...>) {
+BK_DEVICE void start_lanes(const R& reducer, typename R::Acc (&acc)[N], const Words<Pack<Vec<In, N>...>>& words,
+                           std::index_sequence<I...> inputs) {
+    const Pack<Vec<In, N>...> x = from_words(words, inputs);
 #pragma unroll
     for (int lane = 0; lane < N; ++lane) acc[lane] = start_of(reducer, 0, widen(get<I>(x).lane[lane])...);
 }
@@ -167,77 +87,77 @@ BK_DEVICE void settle_lanes(const R& reducer, typename R::Acc (&acc)[N], int64_t
 }
 
 // Terms [t, end) at steps of `deep` of one axis: their places are one sum apart from those before, and so need no walk.
-template <int N, class R, class Grid, class... In, size_t... I>
-BK_DEVICE void add_line(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const int64_t* base,
-                        const Grid& grid, int64_t t, int64_t end, int64_t lane_step, std::index_sequence<I...> each) {
-    constexpr int kIn = sizeof...(In), kRounds = kReduceRun / kReduceRound;
-    int64_t place[kIn + 1], step[kIn + 1];
+template <int N, class R, class Grid, class Each, class... In, size_t... I>
+BK_DEVICE void add_line(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const Each& each,
+                        const int64_t* base, const Grid& grid, int64_t t, int64_t end, int64_t lane_step,
+                        std::index_sequence<I...> inputs) {
+    constexpr int kIn = sizeof...(In), kPlaces = kIn + Each::count, kRound = kReduceRoundOf<N, Each>,
+                  kRounds = kReduceRun / kRound;
+    int64_t place[kPlaces + 1], step[kPlaces + 1];
 #pragma unroll
-    for (int k = 0; k <= kIn; ++k) {
+    for (int k = 0; k <= kPlaces; ++k) {
         const int64_t stride = grid.reduced.rank == 0 ? 0 : grid.reduced.stride[0][k];
-        place[k] = (k < kIn ? base[k] : 0) + t * stride;
+        place[k] = (k < kPlaces ? base[k] : 0) + t * stride;
         step[k] = grid.deep * stride;
     }
     int64_t left = (end - t + grid.deep - 1) / grid.deep;
-    while (left >= kReduceRound) {
+    while (left >= kRound) {
         int rounds = 0;
-        for (; rounds < kRounds && left >= kReduceRound; ++rounds, left -= kReduceRound) {
-            Pack<Vec<In, N>...> x[kReduceRound];
+        for (; rounds < kRounds && left >= kRound; ++rounds, left -= kRound) {
+            Words<Pack<Vec<In, N>...>> x[kRound];
+            int64_t offset[kRound][kPlaces];
 #pragma unroll
-            for (int u = 0; u < kReduceRound; ++u) {
-                int64_t offset[kIn];
+            for (int u = 0; u < kRound; ++u) {
 #pragma unroll
-                for (int k = 0; k < kIn; ++k) offset[k] = place[k] + u * step[k];
-                x[u] = load_all<N, kAlwaysVectors<R>>(in, offset, grid.broadcast, each);
+                for (int k = 0; k < kPlaces; ++k) offset[u][k] = place[k] + u * step[k];
+                x[u] = load_all<N, kAlwaysVectors<R>>(in, offset[u], grid.broadcast, inputs);
             }
 #pragma unroll
-            for (int u = 0; u < kReduceRound; ++u)
-                add_lanes<N>(reducer, acc, place[kIn] + u * step[kIn], lane_step, x[u], each);
+            for (int u = 0; u < kRound; ++u)
+                add_lanes<N>(reducer, acc, place[kPlaces] + u * step[kPlaces], lane_step, each, offset[u] + kIn, x[u], inputs);
 #pragma unroll
-            for (int k = 0; k <= kIn; ++k) place[k] += kReduceRound * step[k];
+            for (int k = 0; k <= kPlaces; ++k) place[k] += kRound * step[k];
         }
-        settle_lanes<N>(reducer, acc, rounds * kReduceRound);
+        settle_lanes<N>(reducer, acc, rounds * kRound);
     }
     const int64_t rest = left;
 #pragma unroll 1
     for (; left > 0; --left) {
-        add_lanes<N>(reducer, acc, place[kIn], lane_step, load_all<N, kAlwaysVectors<R>>(in, place, grid.broadcast, each),
-                     each);
+        const auto x = load_all<N, kAlwaysVectors<R>>(in, place, grid.broadcast, inputs);
+        add_lanes<N>(reducer, acc, place[kPlaces], lane_step, each, place + kIn, x, inputs);
 #pragma unroll
-        for (int k = 0; k <= kIn; ++k) place[k] += step[k];
+        for (int k = 0; k <= kPlaces; ++k) place[k] += step[k];
     }
     settle_lanes<N>(reducer, acc, rest);
 }
 
 // Terms [t, end) at steps of `deep` of several axes, whose places a walk finds.
-template <int N, class R, class Grid, class... In, size_t... I>
-BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const int64_t* base,
-                        const Grid& grid, int64_t t, int64_t end, int64_t lane_step, std::index_sequence<I...> each) {
-    constexpr int kIn = sizeof...(In);
+template <int N, class R, class Grid, class Each, class... In, size_t... I>
+BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const Each& each,
+                        const int64_t* base, const Grid& grid, int64_t t, int64_t end, int64_t lane_step,
+                        std::index_sequence<I...> inputs) {
+    constexpr int kIn = sizeof...(In), kPlaces = kIn + Each::count, kRound = kReduceRoundOf<N, Each>;
     int run = 0;
 #pragma unroll 1
     while (t < end) {
-        int64_t index[kReduceRound];
-        Pack<Vec<In, N>...> x[kReduceRound];
+        int64_t offset[kRound][kPlaces + 1];
+        Words<Pack<Vec<In, N>...>> x[kRound];
 #pragma unroll
-        for (int u = 0; u < kReduceRound; ++u) {
+        for (int u = 0; u < kRound; ++u) {
             if (t + u * grid.deep >= end) continue;
-            int64_t offset[kIn + 1];
 #pragma unroll
-            for (int k = 0; k < kIn; ++k) offset[k] = base[k];
-            offset[kIn] = 0;
-            grid.reduced(t + u * grid.deep, offset);
-            index[u] = offset[kIn];
-            x[u] = load_all<N, kAlwaysVectors<R>>(in, offset, grid.broadcast, each);
+            for (int k = 0; k <= kPlaces; ++k) offset[u][k] = k < kPlaces ? base[k] : 0;
+            grid.reduced(t + u * grid.deep, offset[u]);
+            x[u] = load_all<N, kAlwaysVectors<R>>(in, offset[u], grid.broadcast, inputs);
         }
 #pragma unroll
-        for (int u = 0; u < kReduceRound; ++u) {
+        for (int u = 0; u < kRound; ++u) {
             if (t + u * grid.deep >= end) continue;
-            add_lanes<N>(reducer, acc, index[u], lane_step, x[u], each);
+            add_lanes<N>(reducer, acc, offset[u][kPlaces], lane_step, each, offset[u] + kIn, x[u], inputs);
             ++run;
         }
-        t += kReduceRound * grid.deep;
-        if (run + kReduceRound > kReduceRun || t >= end) {
+        t += kRound * grid.deep;
+        if (run + kRound > kReduceRun || t >= end) {
             settle_lanes<N>(reducer, acc, run);
             run = 0;
         }
@@ -245,11 +165,12 @@ BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<
 }
 
 // Writes the results or, where they are split, `parts`, one part of every result after another.
-template <int N, class R, class Out, class In>
-__global__ void __launch_bounds__(kReduceThreads)
-    reduce_kernel(R reducer, Out out, In in, typename R::Acc* parts, ReduceGrid<In::count, Out::count> grid) {
+template <int N, class R, class Out, class In, class Each>
+__global__ void __launch_bounds__(kReduceThreads, kReduceResident<Each>)
+    reduce_kernel(R reducer, Out out, In in, Each each, typename R::Acc* parts,
+                  ReduceGrid<In::count + Each::count, Out::count> grid) {
     using Acc = typename R::Acc;
-    constexpr int kIn = In::count, kOut = Out::count;
+    constexpr int kIn = In::count, kPlaces = kIn + Each::count, kOut = Out::count;
     constexpr typename In::Indices kInputs{};
     const int across = grid.along_terms ? threadIdx.x / grid.deep : threadIdx.x % grid.across;
     const int depth = grid.along_terms ? threadIdx.x % grid.deep : threadIdx.x / grid.across;
@@ -258,34 +179,34 @@ __global__ void __launch_bounds__(kReduceThreads)
     Acc acc[N];
 #pragma unroll
     for (int lane = 0; lane < N; ++lane) acc[lane] = reducer.identity();
-    int64_t base[kIn + kOut] = {};
+    int64_t base[kPlaces + kOut] = {};
     if (exists) {
         grid.kept(result, base);
         const int64_t begin = int64_t{blockIdx.y} * grid.part, end = min(begin + grid.part, grid.terms);
         const int64_t lane_step = grid.along_terms ? grid.index_step : 0;
         const int64_t mine = begin + depth;
         if (mine < end) {
-            int64_t offset[kIn + 1];
+            int64_t offset[kPlaces + 1];
 #pragma unroll
-            for (int k = 0; k <= kIn; ++k) offset[k] = k < kIn ? base[k] : 0;
+            for (int k = 0; k <= kPlaces; ++k) offset[k] = k < kPlaces ? base[k] : 0;
             grid.reduced(mine, offset);
             start_lanes<N>(reducer, acc, load_all<N, kAlwaysVectors<R>>(in.pointer, offset, grid.broadcast, kInputs), kInputs);
             if (grid.reduced.rank <= 1)
-                add_line<N>(reducer, acc, in.pointer, base, grid, mine, end, lane_step, kInputs);
+                add_line<N>(reducer, acc, in.pointer, each, base, grid, mine, end, lane_step, kInputs);
             else
-                add_walk<N>(reducer, acc, in.pointer, base, grid, mine, end, lane_step, kInputs);
+                add_walk<N>(reducer, acc, in.pointer, each, base, grid, mine, end, lane_step, kInputs);
         }
         if (grid.tail_terms > 0 && blockIdx.y + 1 == gridDim.y) {
             bool first = mine >= end;
             for (int64_t t = depth; t < grid.tail_terms; t += grid.deep) {
-                int64_t offset[kIn + 1];
+                int64_t offset[kPlaces + 1];
 #pragma unroll
-                for (int k = 0; k <= kIn; ++k) offset[k] = grid.tail_offset[k] + (k < kIn ? base[k] : 0);
+                for (int k = 0; k <= kPlaces; ++k) offset[k] = grid.tail_offset[k] + (k < kPlaces ? base[k] : 0);
                 grid.tail(t, offset);
                 Acc one[1] = {acc[0]};
                 const auto x = load_all<1, false>(in.pointer, offset, 0, kInputs);
                 if (first) start_lanes<1>(reducer, one, x, kInputs);
-                add_lanes<1>(reducer, one, offset[kIn], 0, x, kInputs);
+                add_lanes<1>(reducer, one, offset[kPlaces], 0, each, offset + kIn, x, kInputs);
                 settle(reducer, one[0], 1, 0);
                 acc[0] = one[0];
                 first = false;
@@ -299,91 +220,64 @@ __global__ void __launch_bounds__(kReduceThreads)
 #pragma unroll
     for (int lane = 0; lane < N; ++lane) {
         if (lane >= width) break;
-        const Acc all = combine_threads(reducer, acc[lane], grid.deep, grid.across, depth, grid.along_terms);
-        if (depth != 0 || !exists) continue;
+        acc[lane] = combine_threads(reducer, acc[lane], grid.deep, grid.across, depth, grid.along_terms);
+    }
+    if (depth != 0 || !exists) return;
+    if constexpr (kFinishes<R> && N > 1 && N * Out::widest <= kVectorBytes) {
+        if (grid.dense_results && parts == nullptr) {
+            typename Out::template Vectors<N> y;
+#pragma unroll
+            for (int lane = 0; lane < N; ++lane) put(y, lane, reducer.finish(acc[lane], grid.count));
+            return store_present<N>(out.pointer, base + kPlaces, y, typename Out::Indices{});
+        }
+    }
+#pragma unroll
+    for (int lane = 0; lane < N; ++lane) {
+        if (lane >= width) break;
         if (parts != nullptr) {
-            parts[(int64_t{blockIdx.y} * grid.results + result) * width + lane] = all;
+            parts[(int64_t{blockIdx.y} * grid.results + result) * width + lane] = acc[lane];
             continue;
         }
         int64_t offset[kOut];
 #pragma unroll
-        for (int o = 0; o < kOut; ++o) offset[o] = base[kIn + o] + lane * grid.kept_step[kIn + o];
-        store_result(reducer, out.pointer, offset, all, grid.count, 0);
+        for (int o = 0; o < kOut; ++o) offset[o] = base[kPlaces + o] + lane * grid.kept_step[kPlaces + o];
+        store_result(reducer, out.pointer, offset, acc[lane], grid.count, 0);
     }
 }
 
-// What combines the parts: the reducer or, where it names one, a smaller reducer `Total` of the same Acc, made by total(),
-// which many reducers share.
-template <class R, class = void>
-struct PartsOf {
-    using type = R;
-    static const R& of(const R& reducer) { return reducer; }
-};
-template <class R>
-struct PartsOf<R, std::void_t<typename R::Total>> {
-    using type = typename R::Total;
-    static_assert(std::is_same_v<typename type::Acc, typename R::Acc>, "parts are those of the reducer");
-    static type of(const R& reducer) { return reducer.total(); }
-};
-
-// `deep` threads, a power of two, share a result.
-template <class R, class Out>
-__global__ void __launch_bounds__(kReduceThreads)
-    reduce_parts_kernel(R reducer, Out out, const typename R::Acc* parts, ReduceWalk<Out::count> kept, int64_t results,
-                        int64_t splits, int64_t count, int deep) {
-    using Acc = typename R::Acc;
-    const int across = kReduceThreads / deep, depth = threadIdx.x / across;
-    const int64_t i = int64_t{blockIdx.x} * across + threadIdx.x % across;
-    Acc acc = reducer.identity();
-    if (i < results)
-        for (int64_t split = depth; split < splits; split += deep)
-            acc = split == depth ? parts[split * results + i] : reducer.combine(acc, parts[split * results + i]);
-    acc = combine_threads(reducer, acc, deep, across, depth, false);
-    if (depth != 0 || i >= results) return;
-    int64_t offset[Out::count] = {};
-    kept(i, offset);
-    store_result(reducer, out.pointer, offset, acc, count, 0);
-}
-
-// The outputs of a layout of inputs and outputs, which is walked in the same order.
-template <int Out, int Operands>
-BK_COLD Layout<Out> outputs_of(const Layout<Operands>& layout) {
-    Layout<Out> outputs;
-    outputs.rank = layout.rank;
-    for (int d = 0; d < layout.rank; ++d) {
-        outputs.extent[d] = layout.extent[d];
-        for (int o = 0; o < Out; ++o) outputs.stride[o][d] = layout.stride[Operands - Out + o][d];
-    }
-    return outputs;
-}
-
-inline int shared_by(int64_t n, int most) {
-    int p = 1;
-    while (p < most && p < n) p *= 2;
-    return p;
-}
-
-// The form of a plan that a launch takes: its vectors, if there are any, and its parts.
-template <int In, int Out>
+// The form of a plan that a launch takes: its vectors, if there are any, and its parts. Places are the inputs, then what is
+// stored of each term.
+template <int Places, int Out>
 struct ReduceLaunch {
-    ReducePlan<In, Out> plan;  // the axis of vectors counts them
-    Layout<In + 1> tail;
-    int64_t tail_offset[In + 1] = {};
-    int64_t index_step = 0, kept_step[In + Out] = {};
+    ReducePlan<Places, Out> plan;      // the axis of vectors counts them
+    Layout<Places + Out> single_kept;  // without vectors
+    Layout<Places + 1> tail;
+    int64_t tail_offset[Places + 1] = {};
+    int64_t index_step = 0, kept_step[Places + Out] = {};
     unsigned broadcast = 0;
     int lanes = 1, deep = 1;
     int64_t splits = 1, part = 0;
 };
 
-// Turns the inner axis into vectors where the inputs allow it. Results take whole vectors only; what is left of a line of
+// Operands of a problem: places of which the first `inputs` are inputs, and a bit for each of the others that is there.
+struct ReduceOperands {
+    int lanes, inputs;
+    unsigned present;
+    int64_t term_bytes, most_blocks;
+
+    bool has(int place) const { return place < inputs || (present >> (place - inputs) & 1) != 0; }
+};
+
+// Turns the inner axis into vectors where the operands allow it. Results take whole vectors only; what is left of a line of
 // terms is its tail, and all of it where `always` and it is short.
-template <int In, int Out>
-bool make_reduce_vectors(ReduceLaunch<In, Out>* given, int lanes, bool always) {
-    ReducePlan<In, Out>& plan = given->plan;
+template <int Places, int Out>
+bool make_reduce_vectors(ReduceLaunch<Places, Out>* given, const ReduceOperands& operands, bool always) {
+    ReducePlan<Places, Out>& plan = given->plan;
+    const int lanes = operands.lanes;
     if (always && plan.reduced.rank == 0) {  // a single term
         plan.reduced.rank = 1;
         plan.reduced.extent[0] = 1;
-        for (int k = 0; k <= In; ++k) plan.reduced.stride[k][0] = 1;
+        for (int k = 0; k <= Places; ++k) plan.reduced.stride[k][0] = 1;
     }
     const auto stride = [&](bool of_terms, int k, int d) {
         return of_terms ? plan.reduced.stride[k][d] : plan.kept.stride[k][d];
@@ -394,10 +288,13 @@ bool make_reduce_vectors(ReduceLaunch<In, Out>* given, int lanes, bool always) {
     int64_t& extent = plan.along_terms ? plan.reduced.extent[last] : plan.kept.extent[last];
     if ((extent < lanes && !always) || (!plan.along_terms && extent % lanes != 0)) return false;
     unsigned broadcast = 0;
-    for (int k = 0; k < In; ++k) {
+    for (int k = 0; k < Places; ++k) {
+        if (!operands.has(k)) continue;
         const int64_t step = stride(plan.along_terms, k, last);
-        if (step == 0) broadcast |= 1u << k;
-        if (step == 0) continue;
+        if (step == 0 && k < operands.inputs) {
+            broadcast |= 1u << k;
+            continue;
+        }
         if (step != 1) return false;
         for (int d = 0; d < last; ++d)
             if (stride(plan.along_terms, k, d) % lanes != 0) return false;
@@ -407,17 +304,17 @@ bool make_reduce_vectors(ReduceLaunch<In, Out>* given, int lanes, bool always) {
     given->lanes = lanes;
     given->broadcast = broadcast;
     if (plan.along_terms) {
-        given->index_step = plan.reduced.stride[In][last];
+        given->index_step = plan.reduced.stride[Places][last];
         given->tail = plan.reduced;
         given->tail.extent[last] = extent % lanes;
         extent /= lanes;
-        for (int k = 0; k <= In; ++k) {
+        for (int k = 0; k <= Places; ++k) {
             given->tail_offset[k] = extent * lanes * plan.reduced.stride[k][last];
             plan.reduced.stride[k][last] *= lanes;
         }
     } else {
         extent /= lanes;
-        for (int k = 0; k < In + Out; ++k) {
+        for (int k = 0; k < Places + Out; ++k) {
             given->kept_step[k] = plan.kept.stride[k][last];
             plan.kept.stride[k][last] *= lanes;
         }
@@ -425,12 +322,37 @@ bool make_reduce_vectors(ReduceLaunch<In, Out>* given, int lanes, bool always) {
     return true;
 }
 
-template <class R, int In, int Out>
-BK_COLD ReduceLaunch<In, Out> plan_reduce_launch(const ReduceAxes<In, Out>& axes, int lanes, int64_t term_bytes) {
-    ReduceLaunch<In, Out> made;
-    made.plan = plan_reduce<R>(axes);
-    const bool wide = lanes > 1 && make_reduce_vectors(&made, lanes, kAlwaysVectors<R>);
-    const ReducePlan<In, Out>& plan = made.plan;
+// Whether vectors of results lie whole in every output.
+template <int Places, int Out>
+bool has_dense_results(const ReduceLaunch<Places, Out>& made) {
+    if (made.lanes == 1 || made.plan.along_terms) return false;
+    const Layout<Places + Out>& kept = made.plan.kept;
+    for (int k = Places; k < Places + Out; ++k) {
+        if (made.kept_step[k] != 1) return false;
+        for (int d = 0; d < kept.rank; ++d)
+            if (kept.stride[k][d] % made.lanes != 0) return false;
+    }
+    return true;
+}
+
+// Places that are absent lie as the first input does, so that they hinder no merging of axes.
+template <int Places, int Out>
+void forget_absent(ReduceAxes<Places, Out>* axes, const ReduceOperands& operands) {
+    for (int k = 0; k < Places; ++k) {
+        if (operands.has(k)) continue;
+        std::copy_n(axes->kept.stride[0], kMaxRank, axes->kept.stride[k]);
+        std::copy_n(axes->reduced.stride[0], kMaxRank, axes->reduced.stride[k]);
+    }
+}
+
+template <class R, int Places, int Out>
+BK_COLD ReduceLaunch<Places, Out> plan_reduce_launch(ReduceAxes<Places, Out> axes, const ReduceOperands& operands) {
+    forget_absent(&axes, operands);
+    ReduceLaunch<Places, Out> made;
+    made.plan = plan_reduce<R>(axes, operands.inputs);
+    made.single_kept = made.plan.kept;
+    const bool wide = operands.lanes > 1 && make_reduce_vectors(&made, operands, kAlwaysVectors<R>);
+    const ReducePlan<Places, Out>& plan = made.plan;
     const int64_t results = plan.kept.numel(), terms = plan.reduced.numel();
     const int64_t wanted = ceil_div<int64_t>(terms, kReduceRound);
     if (plan.along_terms) {
@@ -443,88 +365,115 @@ BK_COLD ReduceLaunch<In, Out> plan_reduce_launch(const ReduceAxes<In, Out>& axes
         made.deep = shared_by(wanted, most);
     }
     const int64_t blocks = ceil_div<int64_t>(results, kReduceThreads / made.deep);
-    const int64_t bytes = plan.terms * term_bytes * (plan.along_terms ? 1 : int64_t{made.lanes} * (kReduceThreads / made.deep));
-    made.splits = std::min({kReduceBlocks / std::max<int64_t>(blocks, 1), bytes / kReduceBlockBytes, kReduceMostSplits,
-                            terms / (int64_t{made.deep} * kReduceRound)});
-    made.splits = std::max<int64_t>(made.splits, 1);
+    const int64_t bytes =
+        plan.terms * operands.term_bytes * (plan.along_terms ? 1 : int64_t{made.lanes} * (kReduceThreads / made.deep));
+    made.splits = reduce_splits(blocks, operands.most_blocks, bytes, terms / (int64_t{made.deep} * kReduceRound));
     made.part = std::max<int64_t>(ceil_div(terms, made.splits), 1);
     made.splits = std::max<int64_t>(ceil_div(terms, made.part), 1);
     return made;
 }
 
-template <class... In>
-constexpr int64_t kTermBytes = (int64_t{0} + ... + int64_t{sizeof(In)});
-template <class... In>
-constexpr int kReduceLanes = kVectorBytes / Inputs<In...>::widest;
+template <class In, class Each>
+constexpr int kReduceLanes = kVectorBytes / (In::widest > Each::widest ? In::widest : Each::widest);
 
-template <class Acc, int In, int Out>
-Acc* carve_reduce_parts(Carver* carver, const ReduceLaunch<In, Out>& made, int64_t results) {
+template <class... In, class... Each>
+ReduceOperands reduce_operands(Inputs<In...>, Outputs<Each...>, bool aligned, unsigned present) {
+    return {aligned ? kReduceLanes<Inputs<In...>, Outputs<Each...>> : 1, sizeof...(In), present,
+            (int64_t{0} + ... + int64_t{sizeof(In)}) + (int64_t{0} + ... + int64_t{sizeof(Each)}),
+            kReduceBlocks<Outputs<Each...>>};
+}
+
+template <class Acc, int Places, int Out>
+Acc* carve_reduce_parts(Carver* carver, const ReduceLaunch<Places, Out>& made, int64_t results) {
     return made.splits > 1 ? carver->take<Acc>(made.splits * results) : nullptr;
 }
 
-template <class R, class... In, int I, int O>
-size_t reduce_workspace(const ReduceAxes<I, O>& axes) {
-    static_assert(sizeof...(In) == I, "a type for each input");
+// Whichever of `Each` are there when it runs: of them depends only whether there are vectors.
+template <class R, class In, class Each, int Places, int Out>
+size_t reduce_each_workspace(const ReduceAxes<Places, Out>& axes) {
+    static_assert(In::count + Each::count == Places, "a type for each operand of a term");
     size_t bytes = 0;
     if (axes.kept.is_empty()) return 0;
-    for (const int lanes : {kAlwaysVectors<R> ? kReduceLanes<In...> : 1, kReduceLanes<In...>}) {
+    for (const bool aligned : {false, true}) {
         Carver carver;
-        carve_reduce_parts<typename R::Acc>(&carver, plan_reduce_launch<R>(axes, lanes, kTermBytes<In...>), axes.kept.numel());
+        carve_reduce_parts<typename R::Acc>(
+            &carver, plan_reduce_launch<R>(axes, reduce_operands(In{}, Each{}, aligned || kAlwaysVectors<R>, 0)),
+            axes.kept.numel());
         bytes = std::max(bytes, carver.bytes());
     }
     return bytes;
 }
 
-template <class R, class... Out, class... In>
-Status reduce(const Launch& launch, const ReduceAxes<sizeof...(In), sizeof...(Out)>& axes, const R& reducer,
-              const Outputs<Out...>& out, const Inputs<In...>& in) {
+template <class R, class... In, int I, int O>
+size_t reduce_workspace(const ReduceAxes<I, O>& axes) {
+    return reduce_each_workspace<R, Inputs<In...>, Outputs<>>(axes);
+}
+
+template <class... T, size_t... I>
+unsigned present_of(const Pack<T*...>& pointers, std::index_sequence<I...>) {
+    return (0u | ... | (get<I>(pointers) != nullptr ? 1u << I : 0u));
+}
+
+template <class R, class... Out, class... In, class... Each>
+Status reduce_each(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof...(Each), sizeof...(Out)>& axes,
+                   const R& reducer, const Outputs<Out...>& out, const Inputs<In...>& in, const Outputs<Each...>& each) {
     using Acc = typename R::Acc;
-    constexpr int kIn = sizeof...(In), kOut = sizeof...(Out);
+    using To = Outputs<Out...>;
+    using From = Inputs<In...>;
+    using Also = Outputs<Each...>;
+    constexpr int kPlaces = sizeof...(In) + sizeof...(Each), kOut = sizeof...(Out), kLanes = kReduceLanes<From, Also>;
+    constexpr std::index_sequence_for<Out...> kOutputs{};
+    constexpr std::index_sequence_for<Each...> kEach{};
     static_assert(sizeof(Acc) <= 40 && std::is_trivially_copyable_v<R>, "see reduce.h");
+    static_assert(!kAlwaysVectors<R> || kLanes > 1, "elements of a vector");
     if (axes.kept.is_empty()) return Status::kOk;
     bool found = false;
-    if (launch.workspace != nullptr) BK_TRY(find_workspace(launch, reduce_workspace<R, In...>(axes), &found));
-    constexpr int kLanes = kReduceLanes<In...>;
-    static_assert(!kAlwaysVectors<R> || kLanes > 1, "elements of a vector");
-    const bool aligned = all_aligned(in.pointer, kLanes, std::index_sequence_for<In...>{});
-    const int lanes = aligned || kAlwaysVectors<R> ? kLanes : 1;
-    ReduceLaunch<kIn, kOut> made = plan_reduce_launch<R>(axes, lanes, kTermBytes<In...>);
-    const ReducePlan<kIn, kOut>& plan = made.plan;
-    ReduceGrid<kIn, kOut> grid{};
-    grid.kept = ReduceWalk<kIn + kOut>(plan.kept);
-    grid.reduced = ReduceWalk<kIn + 1>(plan.reduced);
+    if (launch.workspace != nullptr) BK_TRY(find_workspace(launch, reduce_each_workspace<R, From, Also>(axes), &found));
+    const bool aligned =
+        all_aligned(in.pointer, kLanes, std::index_sequence_for<In...>{}) && all_aligned(each.pointer, kLanes, kEach);
+    ReduceLaunch<kPlaces, kOut> made =
+        plan_reduce_launch<R>(axes, reduce_operands(in, each, aligned || kAlwaysVectors<R>, present_of(each.pointer, kEach)));
+    const ReducePlan<kPlaces, kOut>& plan = made.plan;
+    ReduceGrid<kPlaces, kOut> grid{};
+    grid.kept = ReduceWalk<kPlaces + kOut>(plan.kept);
+    grid.reduced = ReduceWalk<kPlaces + 1>(plan.reduced);
     grid.results = plan.kept.numel();
     grid.terms = plan.reduced.numel();
     if (!found) made.splits = 1, made.part = grid.terms;
     grid.part = made.part;
     grid.count = plan.terms;
-    std::copy_n(made.kept_step, kIn + kOut, grid.kept_step);
+    std::copy_n(made.kept_step, kPlaces + kOut, grid.kept_step);
     grid.index_step = made.index_step;
-    grid.tail = ReduceWalk<kIn + 1>(made.tail);
+    grid.tail = ReduceWalk<kPlaces + 1>(made.tail);
     grid.tail_terms = made.tail.rank > 0 ? made.tail.numel() : 0;
-    std::copy_n(made.tail_offset, kIn + 1, grid.tail_offset);
+    std::copy_n(made.tail_offset, kPlaces + 1, grid.tail_offset);
     grid.deep = made.deep;
     grid.across = kReduceThreads / made.deep;
     grid.along_terms = plan.along_terms;
-    grid.broadcast = made.broadcast | (aligned || lanes == 1 ? 0u : ((1u << kIn) - 1) << kApartBit);
+    grid.dense_results = has_dense_results(made) && all_aligned(out.pointer, made.lanes, kOutputs);
+    grid.broadcast = made.broadcast | (aligned || made.lanes == 1 ? 0u : ((1u << sizeof...(In)) - 1) << kApartBit);
     Carver carver(launch.workspace);
     Acc* const parts = carve_reduce_parts<Acc>(&carver, made, plan.results);
     const int64_t blocks = ceil_div<int64_t>(grid.results, grid.across);
     if (blocks > kMaxGridX)
         return fail(Status::kUnsupported, "%lld results are too many for one launch", (long long)plan.results);
     const Grid shape{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(made.splits)), dim3(kReduceThreads)};
-    auto kernel = reduce_kernel<kLanes, R, Outputs<Out...>, Inputs<In...>>;
+    auto kernel = reduce_kernel<kLanes, R, To, From, Also>;
     if constexpr (!kAlwaysVectors<R>)
-        if (made.lanes == 1) kernel = reduce_kernel<1, R, Outputs<Out...>, Inputs<In...>>;
-    BK_TRY(launch_kernel(launch, shape, kernel, reducer, out, in, parts, grid));
+        if (made.lanes == 1) kernel = reduce_kernel<1, R, To, From, Also>;
+    BK_TRY(launch_kernel(launch, shape, kernel, reducer, out, in, each, parts, grid));
     if (parts == nullptr) return Status::kOk;
-    const int deep = shared_by(made.splits / 4, kReduceThreads / shared_by(plan.results, 8));
-    const int64_t adders = ceil_div<int64_t>(plan.results, kReduceThreads / deep);
-    using Parts = PartsOf<R>;
-    const ReduceWalk<kOut> kept(outputs_of<kOut>(collapse(axes.kept)));
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(adders)), dim3(kReduceThreads)},
-                         reduce_parts_kernel<typename Parts::type, Outputs<Out...>>, Parts::of(reducer), out,
-                         static_cast<const Acc*>(parts), kept, plan.results, made.splits, plan.terms, deep);
+    Layout<kOut> results;
+    results.rank = made.single_kept.rank;
+    std::copy_n(made.single_kept.extent, kMaxRank, results.extent);
+    for (int o = 0; o < kOut; ++o) std::copy_n(made.single_kept.stride[kPlaces + o], kMaxRank, results.stride[o]);
+    return combine_parts(launch, parts_of(reducer, 0), out, parts, results, made.splits, plan.terms);
+}
+
+template <class R, class... Out, class... In>
+Status reduce(const Launch& launch, const ReduceAxes<sizeof...(In), sizeof...(Out)>& axes, const R& reducer,
+              const Outputs<Out...>& out, const Inputs<In...>& in) {
+    return reduce_each(launch, axes, reducer, out, in, Outputs<>{});
 }
 
 }  // namespace bk

@@ -1,0 +1,99 @@
+// What a reduction collects, combines and writes.
+//
+// A reducer R is a trivially copyable struct, parameters are its members:
+//
+//   using Acc = ...;                              what terms are collected in: a struct of up to 5 numbers, at most 40 bytes
+//   Acc identity() const;                         of no terms
+//   void add(Acc&, int64_t index, C... x) const;  one term, the inputs widened; `index` is its position along the reduced
+//                                                 axes, row-major
+//   Acc combine(const Acc& a, const Acc& b) const;
+//   Pack<...> or one value finish(const Acc&, int64_t count) const;   a value an output, in compute types; count of terms
+//
+// and, where it wants them,
+//
+//   Acc start(C... x) const;                      instead of identity(), for terms of which x is the first; x is added, too
+//   void settle(Acc&, int64_t terms) const;       after every kReduceRun terms at most, and before combine: how many were
+//                                                 added since the last time. Sums move what they have to a second number
+//   static constexpr bool ignores_index = true;   add() does not look at the index: axes merge whatever their order
+//   void store(const Pack<Out*...>&, const int64_t* offset, const Acc&, int64_t count) const;    instead of finish(): writes
+//                                                 the outputs at their offsets, in elements
+//   P parts() const;                              a reducer of the same Acc which combines parts and finishes in this one's
+//                                                 place, so that many reducers share its kernel
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "core/platform.h"
+#include "core/types/convert.h"
+#include "core/types/pack.h"
+
+namespace bk {
+
+template <class R, class = void>
+constexpr bool kIgnoresIndex = false;
+template <class R>
+constexpr bool kIgnoresIndex<R, std::enable_if_t<R::ignores_index>> = true;
+
+template <class R, class... C>
+BK_HD auto start_of(const R& reducer, int, C... x) -> decltype(reducer.start(x...)) {
+    return reducer.start(x...);
+}
+template <class R, class... C>
+BK_HD typename R::Acc start_of(const R& reducer, long, C...) {
+    return reducer.identity();
+}
+
+template <class R>
+BK_HD auto settle(const R& reducer, typename R::Acc& acc, int64_t terms, int) -> decltype(reducer.settle(acc, terms)) {
+    reducer.settle(acc, terms);
+}
+template <class R>
+BK_HD void settle(const R&, typename R::Acc&, int64_t, long) {}
+
+template <class Void, class R, class... C>
+constexpr bool kHasStart = false;
+template <class R, class... C>
+constexpr bool kHasStart<std::void_t<decltype(std::declval<const R&>().start(std::declval<C>()...))>, R, C...> = true;
+
+template <class R, class = void>
+constexpr bool kFinishes = false;
+template <class R>
+constexpr bool kFinishes<R, std::void_t<decltype(std::declval<const R&>().finish(std::declval<const typename R::Acc&>(), 0))>> =
+    true;
+
+template <class R>
+BK_HD auto parts_of(const R& reducer, int) -> decltype(reducer.parts()) {
+    return reducer.parts();
+}
+template <class R>
+BK_HD R parts_of(const R& reducer, long) {
+    return reducer;
+}
+
+template <class... Out, class... C, size_t... O>
+BK_HD void store_each(const Pack<Out*...>& out, const int64_t* offset, const Pack<C...>& values, std::index_sequence<O...>) {
+    ((get<O>(out) != nullptr ? void(get<O>(out)[offset[O]] = narrow<Out>(get<O>(values))) : void()), ...);
+}
+template <class Out, class C, size_t... O>
+BK_HD void store_each(const Pack<Out*>& out, const int64_t* offset, const C& value, std::index_sequence<O...>) {
+    get<0>(out)[offset[0]] = narrow<Out>(value);
+}
+template <class Out, class C, size_t... O>
+BK_HD void store_each(const Pack<Out*>& out, const int64_t* offset, const Pack<C>& value, std::index_sequence<O...>) {
+    get<0>(out)[offset[0]] = narrow<Out>(get<0>(value));
+}
+
+template <class R, class... Out>
+BK_HD auto store_result(const R& reducer, const Pack<Out*...>& out, const int64_t* offset, const typename R::Acc& acc,
+                        int64_t count, int) -> decltype(reducer.store(out, offset, acc, count)) {
+    reducer.store(out, offset, acc, count);
+}
+template <class R, class... Out>
+BK_HD void store_result(const R& reducer, const Pack<Out*...>& out, const int64_t* offset, const typename R::Acc& acc,
+                        int64_t count, long) {
+    store_each(out, offset, reducer.finish(acc, count), std::index_sequence_for<Out...>{});
+}
+
+}  // namespace bk

@@ -1,0 +1,93 @@
+// Reducers that add: elements of memory, and what a functor makes of them (core/reduce/reducer.h says what a reducer is).
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "core/platform.h"
+#include "core/pointwise/pointwise.h"
+#include "core/types/dtype.h"
+#include "core/types/pack.h"
+
+namespace bk {
+
+// What integers are added and multiplied in, modulo its size.
+template <class T>
+using modular_t = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+// The sum, or the mean. A second number takes the terms of a run, so that the error of a long sum grows with its root.
+template <class T, bool = std::is_integral_v<T>>
+struct SumReducer {
+    using C = compute_t<T>;
+    bool is_mean;
+
+    struct Acc {
+        C sum, recent;
+    };
+    static constexpr bool ignores_index = true;
+    BK_HD Acc identity() const { return {0, 0}; }
+    BK_HD void add(Acc& acc, int64_t, C x) const { acc.recent += x; }
+    BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
+    BK_HD C finish(const Acc& acc, int64_t count) const { return is_mean ? acc.sum / static_cast<C>(count) : acc.sum; }
+};
+
+template <class T>
+struct SumReducer<T, true> {
+    struct Acc {
+        modular_t<T> sum;
+    };
+    static constexpr bool ignores_index = true;
+    BK_HD Acc identity() const { return {0}; }
+    BK_HD void add(Acc& acc, int64_t, T x) const { acc.sum += x; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {static_cast<modular_t<T>>(a.sum + b.sum)}; }
+    BK_HD T finish(const Acc& acc, int64_t) const { return static_cast<T>(acc.sum); }
+};
+
+// A functor's result as a Pack, whether it is one or a single value.
+template <class C>
+BK_HD Pack<C> as_pack(C value) {
+    return pack(value);
+}
+template <class... C>
+BK_HD Pack<C...> as_pack(const Pack<C...>& value) {
+    return value;
+}
+
+// One of the values of a Pack of equal types.
+template <class... C, size_t... O>
+BK_HD auto pick(const Pack<C...>& values, int index, std::index_sequence<O...>) {
+    auto value = get<0>(values);
+    ((value = index == static_cast<int>(O) ? get<O>(values) : value), ...);
+    return value;
+}
+
+// SumReducer of result number `output` of a functor, all of whose results of a term add() returns.
+template <class Fn, class C>
+struct TermSum {
+    using Acc = typename SumReducer<C>::Acc;
+    static constexpr bool ignores_index = !kIsPositional<Fn>;
+    Fn fn;
+    int output;
+    bool is_mean;
+
+    BK_HD SumReducer<C> parts() const { return {is_mean}; }
+    BK_HD Acc identity() const { return parts().identity(); }
+    template <class... X>
+    BK_HD auto add(Acc& acc, int64_t index, X... x) const {
+        return add_picked(acc, as_pack(piece_at(fn, index, 0)(0, x...)));
+    }
+    BK_HD void settle(Acc& acc, int64_t terms) const { parts().settle(acc, terms); }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return parts().combine(a, b); }
+    BK_HD C finish(const Acc& acc, int64_t count) const { return parts().finish(acc, count); }
+
+private:
+    template <class... V>
+    BK_HD Pack<V...> add_picked(Acc& acc, const Pack<V...>& values) const {
+        acc.recent += pick(values, output, std::index_sequence_for<V...>{});
+        return values;
+    }
+};
+
+}  // namespace bk
