@@ -45,8 +45,8 @@ struct Answer {
     LtAlgo algo;
 };
 
-// A fixed number of places, each for the last of the questions that meet there. Nobody waits for the mutex, which a forked child
-// may find taken: who does not get it asks anew.
+// A fixed number of places, each for the last of the questions that meet there. Nobody waits for the mutex, which a forked
+// child may find taken: who does not get it asks anew.
 class Answers {
 public:
     Answer find(const Question& question) {
@@ -141,9 +141,8 @@ Answer ask(const CublasLt& lt, void* handle, Descriptors& of, uint64_t workspace
         set(operand, static_cast<uint32_t>(kLibraryAlignment));
     LtHeuristic found{};
     int32_t count = 0;
-    is_good = is_good &&
-              lt.find_algo(handle, &of.matmul, &of.a, &of.b, &of.c, &of.d, &preference, 1, &found, &count) == 0 && count > 0 &&
-              found.state == 0 && found.workspace_bytes <= workspace_bytes;
+    is_good = is_good && lt.find_algo(handle, &of.matmul, &of.a, &of.b, &of.c, &of.d, &preference, 1, &found, &count) == 0 &&
+              count > 0 && found.state == 0 && found.workspace_bytes <= workspace_bytes;
     return {true, is_good, found.algo};
 }
 
@@ -191,8 +190,9 @@ bool matmul_by_library(const Launch& launch, const LibraryMatmul& p, void* works
         answers.keep(question, answer);
         if (!answer.is_served) return false;
     }
-    const int32_t result = lt->matmul(handle.get(), &of.matmul, p.alpha, p.b.data, &of.a, p.a.data, &of.b, p.beta, p.c.data, &of.c,
-                                      const_cast<void*>(p.d.data), &of.d, &answer.algo, workspace, bytes, stream_of(launch));
+    const int32_t result =
+        lt->matmul(handle.get(), &of.matmul, p.alpha, p.b.data, &of.a, p.a.data, &of.b, p.beta, p.c.data, &of.c,
+                   const_cast<void*>(p.d.data), &of.d, &answer.algo, workspace, bytes, stream_of(launch));
     if (result == 0) return true;
     answer.is_served = false;
     answers.keep(question, answer);

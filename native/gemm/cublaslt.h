@@ -1,7 +1,7 @@
 // Products of matrices by cuBLASLt. CUDA only.
 //
-// A row-major matrix is the column-major transpose of itself, so D = A B is asked for as D^T = B^T A^T, and a bias along the rows
-// of D is cuBLASLt's, along columns. What it chooses is the same from run to run, and adds up in a fixed order.
+// A row-major matrix is the column-major transpose of itself, so D = A B is asked for as D^T = B^T A^T, and a bias along the
+// rows of D is cuBLASLt's, along columns. What it chooses is the same from run to run, and adds up in a fixed order.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct LibraryMatrix {
 
 enum class LibraryType : int32_t { kF32, kF64, kF16, kBf16 };
 
-// D = relu?(alpha A B + beta C + bias) for each of a batch; C and bias may be null. Pointers, pitches and steps are multiples of
-// kLibraryAlignment bytes.
+// D = relu?(alpha A B + beta C + bias) for each of a batch; C and bias may be null. Pointers, pitches and steps are multiples
+// of kLibraryAlignment bytes.
 struct LibraryMatmul {
     LibraryType type;
     bool has_relu;

@@ -34,8 +34,8 @@ enum LtPreferenceAttribute : int32_t {
 // cublasLtEpilogue_t
 enum LtEpilogue : uint32_t { kLtPlain = 1, kLtRelu = 2, kLtBias = 4, kLtReluBias = 6 };
 
-// cublasLtReductionScheme_t: sums of parts of k, in the type of the arithmetic and in a fixed order. The others add up in D, one
-// part after another as they come, or parts that are rounded to D's type.
+// cublasLtReductionScheme_t: sums of parts of k, in the type of the arithmetic and in a fixed order. The others add up in D,
+// one part after another as they come, or parts that are rounded to D's type.
 enum LtReduction : uint32_t { kLtNoReduction = 0, kLtReduceComputeType = 2 };
 
 // Descriptors are made in place; the library checks that there is room. These have twice what CUDA 13 needs.
@@ -75,14 +75,10 @@ struct CublasLt {
                       const LtAlgo*, void* workspace, size_t workspace_bytes, cudaStream_t stream);
 
     static constexpr Vendor kLibrary = Vendor::kCublasLt;
-    static constexpr const char* kSymbols[] = {"cublasLtMatrixLayoutInit_internal",
-                                               "cublasLtMatrixLayoutSetAttribute",
-                                               "cublasLtMatmulDescInit_internal",
-                                               "cublasLtMatmulDescSetAttribute",
-                                               "cublasLtMatmulPreferenceInit_internal",
-                                               "cublasLtMatmulPreferenceSetAttribute",
-                                               "cublasLtMatmulAlgoGetHeuristic",
-                                               "cublasLtMatmul"};
+    static constexpr const char* kSymbols[] = {"cublasLtMatrixLayoutInit_internal",     "cublasLtMatrixLayoutSetAttribute",
+                                               "cublasLtMatmulDescInit_internal",       "cublasLtMatmulDescSetAttribute",
+                                               "cublasLtMatmulPreferenceInit_internal", "cublasLtMatmulPreferenceSetAttribute",
+                                               "cublasLtMatmulAlgoGetHeuristic",        "cublasLtMatmul"};
 };
 
 }  // namespace bk

@@ -20,8 +20,8 @@ size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, Activati
     return bytes == 0 ? 0 : bytes + Carver::kAlignment - 1;
 }
 
-// Large ones by cuBLASLt (gemm/matmul_library.cuh has the rule), those of few rows by kernels that read B once; else f32 by FMA, and all
-// others by tensor cores.
+// Large ones by cuBLASLt (gemm/matmul_library.cuh has the rule), those of few rows by kernels that read B once; else f32 by
+// FMA, and all others by tensor cores.
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& p) {
     if constexpr (kLibraryHasType<T>) {

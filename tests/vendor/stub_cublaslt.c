@@ -1,5 +1,5 @@
-/* Stands in for libcublasLt: computes products of f32 and f64 by the descriptors of its C interface, column-major as it is. What
- * it is asked goes to standard output. */
+/* Stands in for libcublasLt: computes products of f32 and f64 by the descriptors of its C interface, column-major as it is.
+ * What it is asked goes to standard output. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,8 @@ int cublasLtDestroy(void* handle) {
     return 0;
 }
 
-int cublasLtMatrixLayoutInit_internal(struct layout* at, size_t size, int type, uint64_t rows, uint64_t columns, int64_t pitch) {
+int cublasLtMatrixLayoutInit_internal(struct layout* at, size_t size, int type, uint64_t rows, uint64_t columns,
+                                      int64_t pitch) {
     if (size < 14 * sizeof(uint64_t)) return 3;
     *at = (struct layout){type, (int64_t)rows, (int64_t)columns, pitch, 1, 0};
     return pitch < (int64_t)rows ? 7 : 0;
