@@ -46,13 +46,15 @@ BK_DEVICE void multiply_thin_deep(const Matmul<T>& p, ThinParts<kThinWarps, kDee
                                   int64_t first, bool moves) {
     constexpr int kSpan = 128, kChunk = kThinFmaSteps * kSpan;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-    const float *a[kRows], *b[kDeepFmaColumns];
+    const float* const a = p.a + matrix * p.a_at.step + 4 * lane;
+    const float* const b = p.b + matrix * p.b_at.step + first * p.b_at.column + 4 * lane;
+    const int last_row = static_cast<int>(p.m) - 1,
+              last = static_cast<int>(min(p.n - first, static_cast<int64_t>(kDeepFmaColumns))) - 1;
+    int64_t row_at[kRows], column_at[kDeepFmaColumns];  // the same for all lanes
 #pragma unroll
-    for (int i = 0; i < kRows; ++i)
-        a[i] = p.a + matrix * p.a_at.step + min(static_cast<int64_t>(i), p.m - 1) * p.a_at.row + 4 * lane;
+    for (int i = 0; i < kRows; ++i) row_at[i] = min(i, last_row) * p.a_at.row;
 #pragma unroll
-    for (int j = 0; j < kDeepFmaColumns; ++j)
-        b[j] = p.b + matrix * p.b_at.step + min(first + j, p.n - 1) * p.b_at.column + 4 * lane;
+    for (int j = 0; j < kDeepFmaColumns; ++j) column_at[j] = min(j, last) * p.b_at.column;
     const int64_t chunks = moves ? p.k / kChunk : 0;
     float sum[kRows * kDeepFmaColumns] = {};
     const auto multiply = [&](int i, const Vec<float, 4>& row, const Vec<float, 4>(&column)[kDeepFmaColumns]) {
@@ -69,19 +71,20 @@ BK_DEVICE void multiply_thin_deep(const Matmul<T>& p, ThinParts<kThinWarps, kDee
 #pragma unroll
         for (int u = 0; u < kThinFmaSteps; ++u)
 #pragma unroll
-            for (int j = 0; j < kDeepFmaColumns; ++j) column[u][j] = load_once<4>(b[j] + chunk * kChunk + u * kSpan);
+            for (int j = 0; j < kDeepFmaColumns; ++j)
+                column[u][j] = load_once<4>(b + chunk * kChunk + column_at[j] + u * kSpan);
 #pragma unroll
         for (int u = 0; u < kThinFmaSteps; ++u)
 #pragma unroll
-            for (int i = 0; i < kRows; ++i) multiply(i, load<4>(a[i] + chunk * kChunk + u * kSpan), column[u]);
+            for (int i = 0; i < kRows; ++i) multiply(i, load<4>(a + chunk * kChunk + row_at[i] + u * kSpan), column[u]);
     }
     for (int64_t k = chunks * kChunk + warp * kSpan; k < p.k; k += kThinWarps * kSpan) {
         Vec<float, 4> column[kDeepFmaColumns];
         const int64_t inside = p.k - k - 4 * lane;
 #pragma unroll
-        for (int j = 0; j < kDeepFmaColumns; ++j) column[j] = gather_four(b[j] + k, 1, inside);
+        for (int j = 0; j < kDeepFmaColumns; ++j) column[j] = gather_four(b + k + column_at[j], 1, inside);
 #pragma unroll
-        for (int i = 0; i < kRows; ++i) multiply(i, gather_four(a[i] + k, 1, inside), column);
+        for (int i = 0; i < kRows; ++i) multiply(i, gather_four(a + k + row_at[i], 1, inside), column);
     }
     sum_over_lanes<1>(sum, lane);
     const int value = lane / (32 / (kRows * kDeepFmaColumns));
@@ -98,10 +101,11 @@ BK_DEVICE void multiply_thin_wide(const Matmul<T>& p, ThinParts<kThinWarps, kWid
     const int64_t column = moves ? min(first + 4 * c, p.n - 4) : first + 4 * c;
     const int64_t chunks = moves ? p.k / kChunk : 0, pitch = p.b_at.row, a_step = p.a_at.column;
     const float* const b = p.b + matrix * p.b_at.step + 4 * t * pitch + column;
-    const float* a[kRows];
+    const float* const a = p.a + matrix * p.a_at.step + 4 * t * a_step;
+    const int last_row = static_cast<int>(p.m) - 1;
+    int64_t row_at[kRows];  // the same for all lanes
 #pragma unroll
-    for (int i = 0; i < kRows; ++i)
-        a[i] = p.a + matrix * p.a_at.step + min(static_cast<int64_t>(i), p.m - 1) * p.a_at.row + 4 * t * a_step;
+    for (int i = 0; i < kRows; ++i) row_at[i] = min(i, last_row) * p.a_at.row;
     float sum[kRows * 4] = {};
     const auto multiply = [&](int i, const Vec<float, 4>& factor, const Vec<float, 4>(&term)[4]) {
 #pragma unroll
@@ -115,20 +119,22 @@ BK_DEVICE void multiply_thin_wide(const Matmul<T>& p, ThinParts<kThinWarps, kWid
 #pragma unroll
         for (int u = 0; u < kThinFmaSteps; ++u) {
 #pragma unroll
-            for (int s = 0; s < 4; ++s) term[u][s] = load_once<4>(from + s * pitch);
-            from += kSpan * pitch;
+            for (int s = 0; s < 4; ++s) {
+                term[u][s] = load_once<4>(from);
+                from += s < 3 ? pitch : (kSpan - 3) * pitch;
+            }
         }
         if (a_moves) {
 #pragma unroll
             for (int u = 0; u < kThinFmaSteps; ++u)
 #pragma unroll
-                for (int i = 0; i < kRows; ++i) multiply(i, load<4>(a[i] + chunk * kChunk + u * kSpan), term[u]);
+                for (int i = 0; i < kRows; ++i) multiply(i, load<4>(a + chunk * kChunk + row_at[i] + u * kSpan), term[u]);
         } else {
 #pragma unroll
             for (int u = 0; u < kThinFmaSteps; ++u)
 #pragma unroll
                 for (int i = 0; i < kRows; ++i)
-                    multiply(i, gather_four(a[i] + (chunk * kChunk + u * kSpan) * a_step, a_step, 4), term[u]);
+                    multiply(i, gather_four(a + (chunk * kChunk + u * kSpan) * a_step + row_at[i], a_step, 4), term[u]);
         }
     }
     for (int64_t k = chunks * kChunk + warp * kSpan; k < p.k; k += kThinWarps * kSpan) {
@@ -137,7 +143,7 @@ BK_DEVICE void multiply_thin_wide(const Matmul<T>& p, ThinParts<kThinWarps, kWid
 #pragma unroll
         for (int s = 0; s < 4; ++s) term[s] = gather_four(b + (k + s) * pitch, 1, s < inside ? p.n - column : 0);
 #pragma unroll
-        for (int i = 0; i < kRows; ++i) multiply(i, gather_four(a[i] + k * a_step, a_step, inside), term);
+        for (int i = 0; i < kRows; ++i) multiply(i, gather_four(a + k * a_step + row_at[i], a_step, inside), term);
     }
     sum_over_lanes<4>(sum, lane);
     constexpr int kLeft = kRows * 4 / 8;

@@ -130,8 +130,10 @@ __global__ void __launch_bounds__(32 * kWideTensorWarps, 2)
 #pragma unroll
             for (int u = 0; u < kThinSteps; ++u) {
 #pragma unroll
-                for (int s = 0; s < 4; ++s) load_words_once(term[u][s], from + s * pitch);
-                from += kSpan * pitch;
+                for (int s = 0; s < 4; ++s) {
+                    load_words_once(term[u][s], from);
+                    from += s < 3 ? pitch : (kSpan - 3) * pitch;
+                }
             }
             if (a_moves) {
 #pragma unroll
