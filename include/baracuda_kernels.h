@@ -7651,7 +7651,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_workspac
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -7674,7 +7674,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rcr_sm80_workspace_size(int32_t m,
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -7700,7 +7700,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rcr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -7740,7 +7740,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rcr_sm80_workspace_size(
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -7763,7 +7763,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rrr_sm80_workspace_size(int32_t m,
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -7789,7 +7789,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rrr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -7948,7 +7948,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rrr_sm80_workspace_size
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -7965,7 +7965,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rcr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -7985,7 +7985,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_workspace_size(
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8006,7 +8006,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rcr_sm80_workspace_
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8023,7 +8023,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rrr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8043,7 +8043,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_workspace_size(
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8064,7 +8064,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rrr_sm80_workspace_
  *   in    b: T [batch_count, n, k]
  *   in    c: T [batch_count, m, n], may be NULL
  *   out   d: T [batch_count, m, n]
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_batched_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, void* d, int64_t ldd, int64_t stride_d, float alpha, float beta, int32_t batch_count, void* workspace, size_t workspace_bytes, void* stream);
@@ -8082,7 +8082,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_batched_bf16_rcr_sm80_workspace_size(i
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace none is used
+ *   workspace optional: of large products, for cuBLASLt
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);

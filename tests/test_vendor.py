@@ -17,12 +17,15 @@ SOURCES = pathlib.Path(__file__).parent / "vendor"
 CXX = ["-std=c++17", "-O1", "-Wno-pedantic", "-Wno-unknown-pragmas", "-Wno-psabi"]
 
 
-def build_program(folder: pathlib.Path, *includes: pathlib.Path, source: str) -> pathlib.Path:
-    program = folder / pathlib.Path(source).stem
+def build_program(
+    folder: pathlib.Path, *includes: pathlib.Path, source: str, program: str = "doors.cpp", more: tuple[str, ...] = ()
+) -> pathlib.Path:
+    """Of tests/vendor, with a source of native/core/vendor and `more` of native."""
+    main, program = SOURCES / program, folder / pathlib.Path(source).stem
     include = [f"-I{path}" for path in (*includes, ROOT / "native", ROOT / "include")]
     compile_strictly(
-        compiler("CXX", "g++"), *CXX, *include, "-x", "c++", SOURCES / "doors.cpp",
-        ROOT / "native/core/vendor" / source, "-o", program, "-pthread", "-ldl",
+        compiler("CXX", "g++"), *CXX, *include, "-x", "c++", main,
+        ROOT / "native/core/vendor" / source, *(ROOT / "native" / name for name in more), "-o", program, "-pthread", "-ldl",
     )  # fmt: skip
     return program
 
@@ -187,6 +190,75 @@ def test_cpu_library_has_none(tmp_path):
     program = build_program(tmp_path, source="vendor_cpu.cpp")
     result = subprocess.run([str(program)], capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout.splitlines() == [f"{name} serves the CUDA library alone" for name in ("cuBLASLt", "cuDNN")]
+
+
+# --- Products of matrices by cuBLASLt (native/gemm/cublaslt.h) --------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def products(tmp_path_factory):
+    """run(case, folders): output lines of a program that multiplies by a stub of cuBLASLt, if it is in those folders."""
+    folder = tmp_path_factory.mktemp("cublaslt")
+    program = build_program(folder, SOURCES, source="vendor.cu", program="cublaslt.cpp", more=("gemm/cublaslt.cu",))
+    build_stub(folder / "driver" / "libcuda.so.1", "stub_driver.c")
+    build_stub(folder / "13" / "libcublasLt.so.13", "stub_cublaslt.c")
+
+    def run(case: str, *folders: str, **environment: str) -> list[str]:
+        paths = os.pathsep.join(str(folder / name) for name in ("driver", *folders))
+        result = subprocess.run(
+            [str(program), case], env=os.environ | {"LD_LIBRARY_PATH": paths, **environment}, capture_output=True,
+            text=True, check=False, timeout=120,
+        )  # fmt: skip
+        assert result.returncode == 0, f"exit {result.returncode}: {result.stdout}{result.stderr}"
+        return result.stdout.splitlines()
+
+    run.folder = folder
+    return run
+
+
+def test_products(products):
+    """Layouts, pitches, batches, bias, relu, alpha, beta and C; the workspace begins where cuBLASLt wants it."""
+    lines = products("layouts", "13")
+    asked = [line for line in lines if line.startswith("heuristic")]
+    done = [line for line in lines if line.startswith("matmul")]
+    assert len(asked) == len(done) == 64  # no two of them are one problem
+    assert set(asked) == {
+        "heuristic workspace 0 reductions 0 alignment 16",
+        f"heuristic workspace {32 << 20} reductions 2 alignment 16",
+    }
+    numbers = {(int(w[2]), int(w[4])) for w in map(str.split, done)}
+    assert numbers == {(0, 68), (1, 70)}
+    assert {int(line.split()[6]) for line in done} == {1, 2, 4, 6}
+    assert not [line for line in done if "misaligned" in line]
+
+
+def test_choice_is_kept(products):
+    assert [line.split()[0] for line in products("once", "13")] == ["heuristic"] + ["matmul"] * 3
+
+
+def test_product_that_cublaslt_refuses(products):
+    """Neither an error nor asked for again."""
+    assert [line.split()[0] for line in products("refused", "13")] == ["heuristic"]
+    assert [line.split()[0] for line in products("failing", "13")] == ["heuristic", "matmul"]
+
+
+def test_products_without_cublaslt(products):
+    assert products("missing") == []
+
+
+def test_cublaslt_that_comes_later(products):
+    lines = products("missing", LATE_LIBRARY=str(products.folder / "13" / "libcublasLt.so.13"))
+    assert [line.split()[0] for line in lines] == ["heuristic", "matmul"]
+
+
+def test_captured_product(products):
+    """Before the first handle it is not cuBLASLt's, after it, it is."""
+    assert [line.split()[0] for line in products("capture", "13")] == ["heuristic", "matmul", "matmul"]
+
+
+def test_products_on_threads(products):
+    lines = products("threads", "13")
+    assert sum(line.startswith("matmul") for line in lines) == 400
 
 
 # --- Python ----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 // D = act(alpha A B + beta C + bias), once or for a batch: the problem that every product of matrices comes down to.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -98,5 +99,9 @@ struct Matmul {
 
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& problem);
+
+// Bytes of workspace that such a product can use.
+template <class T>
+size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, Activation activation);
 
 }  // namespace bk

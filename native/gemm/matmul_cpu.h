@@ -305,4 +305,9 @@ Status matmul(const Launch&, const Matmul<T>& p) {
     return Status::kOk;
 }
 
+template <class T>
+size_t matmul_workspace(int64_t, int64_t, int64_t, int64_t, Activation) {
+    return 0;
+}
+
 }  // namespace bk

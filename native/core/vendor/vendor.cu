@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "core/vendor/quiet.h"
+
 namespace bk {
 
 // A handle with the place that it serves. Seats are never taken off the list but at exit.
@@ -63,10 +65,8 @@ void* try_open(const char* soname, char* reason, size_t size) {
 Status open_library(Vendor id, void** out) {
     const VendorEntry& entry = entry_of(id);
     std::atomic<void*>& known = opened[static_cast<size_t>(id)];
-    void* library = known.load(std::memory_order_acquire);
+    void* library = is_loaded(id) ? known.load(std::memory_order_acquire) : nullptr;
     char reason[200] = "";
-    for (const char* soname : entry.sonames)
-        if (library == nullptr && soname != nullptr) library = dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
     for (const char* soname : entry.sonames)
         if (library == nullptr && soname != nullptr) library = try_open(soname, reason, sizeof(reason));
     if (library == nullptr) return missing(entry, reason);
@@ -120,19 +120,6 @@ const void* this_thread() {
     static thread_local char mark;
     return &mark;
 }
-
-// Allocations on this thread are no error, and leave captures on other threads alone, while this object lives.
-class RelaxedCapture {
-public:
-    RelaxedCapture() { exchange(); }
-    ~RelaxedCapture() { exchange(); }
-
-private:
-    void exchange() { is_exchanged_ = is_exchanged_ && cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess; }
-
-    cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-    bool is_exchanged_ = true;
-};
 
 // --- Handles ---------------------------------------------------------------------------------------------------------
 
@@ -260,6 +247,15 @@ Status add_seat(const Place& place, VendorSeat** out) {
 }
 
 }  // namespace
+
+bool is_loaded(Vendor id) {
+    std::atomic<void*>& known = opened[static_cast<size_t>(id)];
+    void* library = known.load(std::memory_order_acquire);
+    for (const char* soname : entry_of(id).sonames)
+        if (library == nullptr && soname != nullptr) library = dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
+    if (library != nullptr) known.store(library, std::memory_order_release);
+    return library != nullptr;
+}
 
 Status find_symbols(Vendor id, const char* const* symbols, size_t count, void** addresses) {
     void* library;

@@ -29,6 +29,9 @@
 
 namespace bk {
 
+// Whether a library is open, by this library or by anyone in the process.
+bool is_loaded(Vendor library);
+
 // Addresses of `count` symbols of a library, which is opened if need be.
 Status find_symbols(Vendor library, const char* const* symbols, size_t count, void** addresses);
 

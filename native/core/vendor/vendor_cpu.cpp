@@ -9,6 +9,8 @@ Status refuse(Vendor library) { return fail(Status::kUnsupported, "%s serves the
 
 }  // namespace
 
+bool is_loaded(Vendor) { return false; }
+
 Status find_symbols(Vendor library, const char* const*, size_t, void**) { return refuse(library); }
 
 Status VendorHandle::lease_of(Vendor library, const Launch&) { return refuse(library); }

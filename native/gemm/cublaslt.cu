@@ -1,0 +1,202 @@
+#include "gemm/cublaslt.h"
+
+#include <cstring>
+#include <mutex>
+
+#include "baracuda_kernels.h"
+#include "core/vendor/quiet.h"
+#include "core/vendor/vendor.h"
+#include "gemm/cublaslt_api.h"
+
+namespace bk {
+
+namespace {
+
+constexpr LtType lt_type(LibraryType type) {
+    switch (type) {
+        case LibraryType::kF32: return LtType::kF32;
+        case LibraryType::kF64: return LtType::kF64;
+        case LibraryType::kF16: return LtType::kF16;
+        default: return LtType::kBf16;
+    }
+}
+
+// --- What it chose before -----------------------------------------------------------------------------------------------
+
+// All that cuBLASLt's choice depends on; without padding, so that its bytes can be compared.
+struct Question {
+    int64_t m, n, k, batch;
+    int64_t pitch[4], step[4];  // of A, B, C, D
+    int32_t type, is_turned[2], epilogue, has_workspace, device;
+
+    bool operator==(const Question& other) const { return memcmp(this, &other, sizeof(Question)) == 0; }
+
+    uint64_t hash() const {
+        uint64_t words[sizeof(Question) / sizeof(uint64_t)], h = 0;
+        static_assert(sizeof(words) == sizeof(Question), "whole words");
+        memcpy(words, this, sizeof(words));
+        for (const uint64_t word : words) h = (h ^ word) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+        return h;
+    }
+};
+
+struct Answer {
+    bool is_known, is_served;
+    LtAlgo algo;
+};
+
+// A fixed number of places, each for the last of the questions that meet there. Nobody waits for the mutex, which a forked
+// child may find taken: who does not get it asks anew.
+class Answers {
+public:
+    Answer find(const Question& question) {
+        const std::unique_lock<std::mutex> guard(mutex_, std::try_to_lock);
+        if (!guard.owns_lock()) return {};
+        const Place& place = places_[question.hash() % kPlaces];
+        return place.question == question ? place.answer : Answer{};
+    }
+
+    void keep(const Question& question, const Answer& answer) {
+        const std::unique_lock<std::mutex> guard(mutex_, std::try_to_lock);
+        if (guard.owns_lock()) places_[question.hash() % kPlaces] = {question, answer};
+    }
+
+private:
+    static constexpr size_t kPlaces = 256;
+    struct Place {
+        Question question;
+        Answer answer;
+    };
+    std::mutex mutex_;
+    Place places_[kPlaces]{};
+};
+
+Answers answers;
+
+Question question_of(const LibraryMatmul& p, LtEpilogue epilogue, bool has_workspace, int device) {
+    return {p.m,
+            p.n,
+            p.k,
+            p.batch,
+            {p.a.pitch, p.b.pitch, p.c.pitch, p.d.pitch},
+            {p.a.step, p.b.step, p.c.step, p.d.step},
+            static_cast<int32_t>(p.type),
+            {p.a.is_turned, p.b.is_turned},
+            static_cast<int32_t>(epilogue),
+            has_workspace,
+            device};
+}
+
+// --- A problem in its words ---------------------------------------------------------------------------------------------
+
+// Descriptors of D^T = B^T A^T. `is_good` turns false with the first call that fails.
+struct Descriptors {
+    const CublasLt& lt;
+    LtMatmulDesc matmul;
+    LtLayout a, b, c, d;
+    bool is_good = true;
+
+    Descriptors(const CublasLt& lt_, const LibraryMatmul& p, LtEpilogue epilogue) : lt(lt_) {
+        const LtType type = lt_type(p.type);
+        expect(lt.init_matmul(&matmul, sizeof(matmul), type == LtType::kF64 ? LtCompute::k64F : LtCompute::k32F,
+                              type == LtType::kF64 ? LtType::kF64 : LtType::kF32));
+        set(kLtTransA, static_cast<int32_t>(p.b.is_turned));
+        set(kLtTransB, static_cast<int32_t>(p.a.is_turned));
+        set(kLtEpilogue, static_cast<uint32_t>(epilogue));
+        if (p.bias != nullptr) set(kLtBiasPointer, p.bias);
+        lay(&a, type, p.b, p.b.is_turned ? p.k : p.n, p.b.is_turned ? p.n : p.k, p.batch);
+        lay(&b, type, p.a, p.a.is_turned ? p.m : p.k, p.a.is_turned ? p.k : p.m, p.batch);
+        lay(&c, type, p.c, p.n, p.m, p.batch);
+        lay(&d, type, p.d, p.n, p.m, p.batch);
+    }
+
+private:
+    void expect(int32_t result) { is_good = is_good && result == 0; }
+
+    template <class V>
+    void set(LtMatmulAttribute attribute, const V& value) {
+        expect(lt.set_matmul(&matmul, attribute, &value, sizeof(value)));
+    }
+
+    // Column-major, `rows` neighbours a column.
+    void lay(LtLayout* layout, LtType type, const LibraryMatrix& matrix, int64_t rows, int64_t columns, int64_t batch) {
+        expect(lt.init_layout(layout, sizeof(*layout), type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
+                              matrix.pitch));
+        if (batch == 1) return;
+        const int32_t count = static_cast<int32_t>(batch);
+        expect(lt.set_layout(layout, kLtBatchCount, &count, sizeof(count)));
+        expect(lt.set_layout(layout, kLtBatchOffset, &matrix.step, sizeof(matrix.step)));
+    }
+};
+
+Answer ask(const CublasLt& lt, void* handle, Descriptors& of, uint64_t workspace_bytes) {
+    LtPreference preference;
+    bool is_good = lt.init_preference(&preference, sizeof(preference)) == 0;
+    const auto set = [&](LtPreferenceAttribute attribute, auto value) {
+        is_good = is_good && lt.set_preference(&preference, attribute, &value, sizeof(value)) == 0;
+    };
+    set(kLtWorkspaceBytes, workspace_bytes);
+    set(kLtReductionSchemes, static_cast<uint32_t>(workspace_bytes == 0 ? kLtNoReduction : kLtReduceComputeType));
+    for (const LtPreferenceAttribute operand : {kLtAlignmentA, kLtAlignmentB, kLtAlignmentC, kLtAlignmentD})
+        set(operand, static_cast<uint32_t>(kLibraryAlignment));
+    LtHeuristic found{};
+    int32_t count = 0;
+    is_good = is_good && lt.find_algo(handle, &of.matmul, &of.a, &of.b, &of.c, &of.d, &preference, 1, &found, &count) == 0 &&
+              count > 0 && found.state == 0 && found.workspace_bytes <= workspace_bytes;
+    return {true, is_good, found.algo};
+}
+
+LtEpilogue epilogue_of(const LibraryMatmul& p) {
+    if (p.bias == nullptr) return p.has_relu ? kLtRelu : kLtPlain;
+    return p.has_relu ? kLtReluBias : kLtBias;
+}
+
+// The library's functions, null where it is missing. The search through the file system is made once: what a program loads
+// later is found all the same.
+const CublasLt* find_library() {
+    static std::atomic<bool> is_missing{false};
+    if (is_missing.load(std::memory_order_relaxed) && !is_loaded(Vendor::kCublasLt)) return nullptr;
+    const CublasLt* lt = nullptr;
+    if (vendor_functions(&lt) == Status::kOk) return lt;
+    is_missing.store(true, std::memory_order_relaxed);
+    return nullptr;
+}
+
+}  // namespace
+
+size_t library_workspace() {
+    const int arch = device_arch();
+    return arch == 0 ? 0 : arch >= 90 ? size_t(32) << 20 : size_t(4) << 20;  // as NVIDIA advises
+}
+
+bool matmul_by_library(const Launch& launch, const LibraryMatmul& p, void* workspace) {
+    const KeepsLastFailure quiet;
+    const CublasLt* const lt = find_library();
+    VendorHandle handle;
+    int device = 0;
+    if (lt == nullptr || p.batch > INT32_MAX || handle.lease<Vendor::kCublasLt>(launch) != Status::kOk ||
+        cudaGetDevice(&device) != cudaSuccess)
+        return false;
+    const RelaxedCapture relaxed;  // kernels are loaded when they are first used
+    const size_t bytes = workspace == nullptr ? 0 : library_workspace();
+    const LtEpilogue epilogue = epilogue_of(p);
+    const Question question = question_of(p, epilogue, bytes > 0, device);
+    Answer answer = answers.find(question);
+    if (answer.is_known && !answer.is_served) return false;
+    Descriptors of(*lt, p, epilogue);
+    if (!of.is_good) return false;
+    if (!answer.is_known) {
+        answer = ask(*lt, handle.get(), of, bytes);
+        answers.keep(question, answer);
+        if (!answer.is_served) return false;
+    }
+    const int32_t result =
+        lt->matmul(handle.get(), &of.matmul, p.alpha, p.b.data, &of.a, p.a.data, &of.b, p.beta, p.c.data, &of.c,
+                   const_cast<void*>(p.d.data), &of.d, &answer.algo, workspace, bytes, stream_of(launch));
+    if (result == 0) return true;
+    answer.is_served = false;
+    answers.keep(question, answer);
+    return false;
+}
+
+}  // namespace bk

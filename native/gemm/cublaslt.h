@@ -1,0 +1,43 @@
+// Products of matrices by cuBLASLt. CUDA only.
+//
+// A row-major matrix is the column-major transpose of itself, so D = A B is asked for as D^T = B^T A^T, and a bias along the
+// rows of D is cuBLASLt's, along columns. What it chooses is the same from run to run, and adds up in a fixed order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/abi/launch.h"
+
+namespace bk {
+
+// A matrix in row-major memory. `is_turned` says that its rows are the columns of the operand.
+struct LibraryMatrix {
+    const void* data;
+    int64_t pitch, step;
+    bool is_turned;
+};
+
+enum class LibraryType : int32_t { kF32, kF64, kF16, kBf16 };
+
+// D = relu?(alpha A B + beta C + bias) for each of a batch; C and bias may be null. Pointers, pitches and steps are multiples
+// of kLibraryAlignment bytes.
+struct LibraryMatmul {
+    LibraryType type;
+    bool has_relu;
+    int64_t m, n, k, batch;
+    LibraryMatrix a, b, c, d;
+    const void* bias;
+    const void *alpha, *beta;  // f64 for kF64, else f32
+};
+
+constexpr int64_t kLibraryAlignment = 16;
+
+// What cuBLASLt can use on the current device.
+size_t library_workspace();
+
+// Enqueues the product, unless cuBLASLt is missing or does not take it: then nothing has happened, nor is it an error.
+// `workspace` is null or as long as library_workspace().
+bool matmul_by_library(const Launch& launch, const LibraryMatmul& problem, void* workspace);
+
+}  // namespace bk

@@ -1,0 +1,185 @@
+// Products of few rows of f32, by FMA: a lane multiplies each piece of B that it reads by two rows of A, or by eight.
+#pragma once
+
+#include <cstdint>
+
+#include "core/types/vec.h"
+#include "gemm/matmul_thin_store.cuh"
+
+namespace bk {
+
+constexpr int kDeepFmaColumns = 4, kWideFmaColumns = 16, kThinFmaSteps = 2;
+
+// Four elements `stride` apart; zeros from number `inside` on.
+BK_DEVICE Vec<float, 4> gather_four(const float* from, int64_t stride, int64_t inside) {
+    Vec<float, 4> four;
+#pragma unroll
+    for (int v = 0; v < 4; ++v) four.lane[v] = v < inside ? from[v * stride] : 0.f;
+    return four;
+}
+
+// Sums of kCount values over the lanes that differ in bits 16 to kLast. The values are shared out: those with higher numbers go
+// where these bits are higher; what is left of them are the first of x.
+template <int kLast, int kCount>
+BK_DEVICE void sum_over_lanes(float (&x)[kCount], int lane) {
+    int count = kCount;
+#pragma unroll
+    for (int step = 16; step >= kLast; step /= 2) {
+        if (count == 1) {
+            x[0] += __shfl_xor_sync(~0u, x[0], step);
+        } else {
+            count /= 2;
+            const bool is_upper = (lane & step) != 0;
+#pragma unroll
+            for (int v = 0; v < kCount / 2; ++v) {
+                if (v >= count) break;
+                const float sent = is_upper ? x[v] : x[v + count], kept = is_upper ? x[v + count] : x[v];
+                x[v] = kept + __shfl_xor_sync(~0u, sent, step);
+            }
+        }
+    }
+}
+
+// Columns of B that lie along k: a warp reads 128 terms of four of them, a lane four terms.
+template <int kRows, class T>
+BK_DEVICE void multiply_thin_deep(const Matmul<T>& p, ThinParts<kThinWarps, kDeepFmaColumns>& part, int64_t matrix,
+                                  int64_t first, bool moves) {
+    constexpr int kSpan = 128, kChunk = kThinFmaSteps * kSpan;
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+    const float* const a = p.a + matrix * p.a_at.step + 4 * lane;
+    const float* const b = p.b + matrix * p.b_at.step + first * p.b_at.column + 4 * lane;
+    const int last_row = static_cast<int>(p.m) - 1,
+              last = static_cast<int>(min(p.n - first, static_cast<int64_t>(kDeepFmaColumns))) - 1;
+    int64_t row_at[kRows], column_at[kDeepFmaColumns];  // the same for all lanes
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) row_at[i] = min(i, last_row) * p.a_at.row;
+#pragma unroll
+    for (int j = 0; j < kDeepFmaColumns; ++j) column_at[j] = min(j, last) * p.b_at.column;
+    const int64_t chunks = moves ? p.k / kChunk : 0;
+    float sum[kRows * kDeepFmaColumns] = {};
+    const auto multiply = [&](int i, const Vec<float, 4>& row, const Vec<float, 4>(&column)[kDeepFmaColumns]) {
+#pragma unroll
+        for (int j = 0; j < kDeepFmaColumns; ++j)
+#pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                float& s = sum[i * kDeepFmaColumns + j];
+                s = math::fma(row.lane[v], column[j].lane[v], s);
+            }
+    };
+    for (int64_t chunk = warp; chunk < chunks; chunk += kThinWarps) {
+        Vec<float, 4> column[kThinFmaSteps][kDeepFmaColumns];
+#pragma unroll
+        for (int u = 0; u < kThinFmaSteps; ++u)
+#pragma unroll
+            for (int j = 0; j < kDeepFmaColumns; ++j)
+                column[u][j] = load_once<4>(b + chunk * kChunk + column_at[j] + u * kSpan);
+#pragma unroll
+        for (int u = 0; u < kThinFmaSteps; ++u)
+#pragma unroll
+            for (int i = 0; i < kRows; ++i) multiply(i, load<4>(a + chunk * kChunk + row_at[i] + u * kSpan), column[u]);
+    }
+    for (int64_t k = chunks * kChunk + warp * kSpan; k < p.k; k += kThinWarps * kSpan) {
+        Vec<float, 4> column[kDeepFmaColumns];
+        const int64_t inside = p.k - k - 4 * lane;
+#pragma unroll
+        for (int j = 0; j < kDeepFmaColumns; ++j) column[j] = gather_four(b + k + column_at[j], 1, inside);
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) multiply(i, gather_four(a + k + row_at[i], 1, inside), column);
+    }
+    sum_over_lanes<1>(sum, lane);
+    const int value = lane / (32 / (kRows * kDeepFmaColumns));
+    part[warp][value / kDeepFmaColumns][value % kDeepFmaColumns] = sum[0];
+}
+
+// Rows of B whose elements lie together: a warp reads 32 terms of 16 columns, a lane four terms of four columns.
+template <int kRows, class T>
+BK_DEVICE void multiply_thin_wide(const Matmul<T>& p, ThinParts<kThinWarps, kWideFmaColumns>& part, int64_t matrix,
+                                  int64_t first, bool a_moves, bool b_moves) {
+    constexpr int kSpan = 32, kChunk = kThinFmaSteps * kSpan;
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, c = lane % 4, t = lane / 4;
+    const bool moves = b_moves && (first + kWideFmaColumns <= p.n || p.n % 4 == 0);
+    const int64_t column = moves ? min(first + 4 * c, p.n - 4) : first + 4 * c;
+    const int64_t chunks = moves ? p.k / kChunk : 0, pitch = p.b_at.row, a_step = p.a_at.column;
+    const float* const b = p.b + matrix * p.b_at.step + 4 * t * pitch + column;
+    const float* const a = p.a + matrix * p.a_at.step + 4 * t * a_step;
+    const int last_row = static_cast<int>(p.m) - 1;
+    int64_t row_at[kRows];  // the same for all lanes
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) row_at[i] = min(i, last_row) * p.a_at.row;
+    float sum[kRows * 4] = {};
+    const auto multiply = [&](int i, const Vec<float, 4>& factor, const Vec<float, 4>(&term)[4]) {
+#pragma unroll
+        for (int s = 0; s < 4; ++s)
+#pragma unroll
+            for (int v = 0; v < 4; ++v) sum[4 * i + v] = math::fma(factor.lane[s], term[s].lane[v], sum[4 * i + v]);
+    };
+    for (int64_t chunk = warp; chunk < chunks; chunk += kThinWarps) {
+        Vec<float, 4> term[kThinFmaSteps][4];
+        const float* from = b + chunk * kChunk * pitch;
+#pragma unroll
+        for (int u = 0; u < kThinFmaSteps; ++u) {
+#pragma unroll
+            for (int s = 0; s < 4; ++s) {
+                term[u][s] = load_once<4>(from);
+                from += s < 3 ? pitch : (kSpan - 3) * pitch;
+            }
+        }
+        if (a_moves) {
+#pragma unroll
+            for (int u = 0; u < kThinFmaSteps; ++u)
+#pragma unroll
+                for (int i = 0; i < kRows; ++i) multiply(i, load<4>(a + chunk * kChunk + row_at[i] + u * kSpan), term[u]);
+        } else {
+#pragma unroll
+            for (int u = 0; u < kThinFmaSteps; ++u)
+#pragma unroll
+                for (int i = 0; i < kRows; ++i)
+                    multiply(i, gather_four(a + (chunk * kChunk + u * kSpan) * a_step + row_at[i], a_step, 4), term[u]);
+        }
+    }
+    for (int64_t k = chunks * kChunk + warp * kSpan; k < p.k; k += kThinWarps * kSpan) {
+        Vec<float, 4> term[4];
+        const int64_t inside = p.k - k - 4 * t;
+#pragma unroll
+        for (int s = 0; s < 4; ++s) term[s] = gather_four(b + (k + s) * pitch, 1, s < inside ? p.n - column : 0);
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) multiply(i, gather_four(a + k * a_step + row_at[i], a_step, inside), term);
+    }
+    sum_over_lanes<4>(sum, lane);
+    constexpr int kLeft = kRows * 4 / 8;
+#pragma unroll
+    for (int v = 0; v < kLeft; ++v) {
+        const int value = t * kLeft + v;
+        part[warp][value / 4][4 * c + value % 4] = sum[v];
+    }
+}
+
+template <class T>
+__global__ void __launch_bounds__(32 * kThinWarps, 2)
+    matmul_thin_deep_fma_kernel(const __grid_constant__ Matmul<T> p, bool a_moves, bool b_moves) {
+    __shared__ ThinParts<kThinWarps, kDeepFmaColumns> part;
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * kDeepFmaColumns;
+    for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
+        if (p.m <= 2)
+            multiply_thin_deep<2>(p, part, matrix, first, a_moves && b_moves);
+        else
+            multiply_thin_deep<kThinRows>(p, part, matrix, first, a_moves && b_moves);
+        store_thin<kThinWarps, kDeepFmaColumns>(p, part, matrix, first);
+    }
+}
+
+template <class T>
+__global__ void __launch_bounds__(32 * kThinWarps, 2)
+    matmul_thin_wide_fma_kernel(const __grid_constant__ Matmul<T> p, bool a_moves, bool b_moves) {
+    __shared__ ThinParts<kThinWarps, kWideFmaColumns> part;
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * kWideFmaColumns;
+    for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
+        if (p.m <= 2)
+            multiply_thin_wide<2>(p, part, matrix, first, a_moves, b_moves);
+        else
+            multiply_thin_wide<kThinRows>(p, part, matrix, first, a_moves, b_moves);
+        store_thin<kThinWarps, kWideFmaColumns>(p, part, matrix, first);
+    }
+}
+
+}  // namespace bk

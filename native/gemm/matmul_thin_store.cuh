@@ -1,0 +1,34 @@
+// The end of the kernels for few rows: the sums of a block's warps become results.
+#pragma once
+
+#include <cstdint>
+
+#include "gemm/matmul_tensor.cuh"
+
+namespace bk {
+
+constexpr int kThinRows = 8, kThinWarps = 8;
+
+template <int kWarps, int kColumns>
+using ThinParts = float[kWarps][kThinRows][kColumns + 1];
+
+// Added up in the order of the warps.
+template <int kWarps, int kColumns, class T>
+BK_DEVICE void store_thin(const Matmul<T>& p, const ThinParts<kWarps, kColumns>& part, int64_t matrix, int64_t first) {
+    const Epilogue<T>& e = p.epilogue;
+    __syncthreads();
+    for (int r = static_cast<int>(threadIdx.x); r < kThinRows * kColumns; r += 32 * kWarps) {
+        const int i = r / kColumns, column = r % kColumns;
+        const int64_t j = first + column;
+        if (i >= p.m || j >= p.n) continue;
+        float sum = 0;
+        for (int w = 0; w < kWarps; ++w) sum += part[w][i][column];
+        float z = e.alpha * sum;
+        if (e.c != nullptr) z += e.beta * Epilogue<T>::element_of(e.c[matrix * e.c_at.step + i * e.c_at.row + j]);
+        if (e.bias != nullptr) z += e.bias_of(j);
+        e.d[matrix * e.d_at.step + i * e.d_at.row + j] = Epilogue<T>::stored(Epilogue<T>::activated(e.activation, z));
+    }
+    __syncthreads();
+}
+
+}  // namespace bk

@@ -1,0 +1,165 @@
+// Products of few rows of 16-bit elements: columns of B are the rows of the tensor cores' steps, rows of A their columns, so
+// that a step multiplies all that a warp has read of B by all rows of A, without converting any of it.
+//
+// Which terms, and which columns of B, a step takes for its first, second and so on is free, as long as both factors agree.
+// So each lane reads neighbours in memory, and they are the words of fragments as they come.
+#pragma once
+
+#include <cstdint>
+
+#include "core/types/vec.h"
+#include "gemm/matmul_thin_store.cuh"
+
+namespace bk {
+
+constexpr int kDeepTensorColumns = 16, kWideTensorColumns = 32, kWideTensorWarps = 16;
+constexpr int kThinSteps = 4;  // whose loads are under way at once
+
+template <class E, int N>
+BK_DEVICE void load_words(uint32_t (&words)[N], const E* from) {
+    const auto vector = bit_cast<Vec<uint32_t, N>>(load<2 * N>(from));
+#pragma unroll
+    for (int w = 0; w < N; ++w) words[w] = vector.lane[w];
+}
+
+// What is touched once.
+template <class E, int N>
+BK_DEVICE void load_words_once(uint32_t (&words)[N], const E* from) {
+    const auto vector = bit_cast<Vec<uint32_t, N>>(load_once<2 * N>(from));
+#pragma unroll
+    for (int w = 0; w < N; ++w) words[w] = vector.lane[w];
+}
+
+// Elements `stride` apart; zeros from number `inside` on.
+template <class E, int N>
+BK_DEVICE void gather_words(uint32_t (&words)[N], const E* from, int64_t stride, int64_t inside) {
+#pragma unroll
+    for (int w = 0; w < N; ++w) {
+        const uint32_t low = 2 * w < inside ? from[2 * w * stride].bits : 0,
+                       high = 2 * w + 1 < inside ? from[(2 * w + 1) * stride].bits : 0;
+        words[w] = low | high << 16;
+    }
+}
+
+BK_DEVICE uint32_t low_halves(uint32_t first, uint32_t second) { return (first & 0xffffu) | second << 16; }
+BK_DEVICE uint32_t high_halves(uint32_t first, uint32_t second) { return first >> 16 | (second & 0xffff0000u); }
+
+// Columns of B that lie along k. With g = lane / 4, t = lane % 4 a lane reads terms 8t to 8t + 7 of 32, of columns g and g + 8
+// and of row g of A: two steps, each of two of their four words.
+template <class T>
+__global__ void __launch_bounds__(32 * kThinWarps, 3)
+    matmul_thin_deep_tensor_kernel(const __grid_constant__ Matmul<T> p, bool a_moves, bool b_moves) {
+    using E = matmul_element_t<T>;
+    using Step = TensorStep<E>;
+    constexpr int kSpan = 32, kChunk = kThinSteps * kSpan;
+    __shared__ ThinParts<kThinWarps, kDeepTensorColumns> part;
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * kDeepTensorColumns;
+    const int64_t row = min(static_cast<int64_t>(g), p.m - 1), low_column = min(first + g, p.n - 1),
+                  high_column = min(first + 8 + g, p.n - 1);
+    const int64_t chunks = a_moves && b_moves ? p.k / kChunk : 0;
+    for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
+        const E* const a = p.a + matrix * p.a_at.step + row * p.a_at.row + 8 * t;
+        const E* const b_low = p.b + matrix * p.b_at.step + low_column * p.b_at.column + 8 * t;
+        const E* const b_high = p.b + matrix * p.b_at.step + high_column * p.b_at.column + 8 * t;
+        float sum[4] = {};
+        const auto multiply = [&](const uint32_t (&low)[4], const uint32_t (&high)[4], const uint32_t (&of_a)[4]) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const uint32_t columns[4] = {low[2 * half], high[2 * half], low[2 * half + 1], high[2 * half + 1]};
+                const uint32_t rows[2] = {of_a[2 * half], of_a[2 * half + 1]};
+                Step::run(sum, columns, rows);
+            }
+        };
+        for (int64_t chunk = warp; chunk < chunks; chunk += kThinWarps) {
+            uint32_t low[kThinSteps][4], high[kThinSteps][4], of_a[kThinSteps][4];
+#pragma unroll
+            for (int u = 0; u < kThinSteps; ++u) {
+                load_words_once(low[u], b_low + chunk * kChunk + u * kSpan);
+                load_words_once(high[u], b_high + chunk * kChunk + u * kSpan);
+            }
+#pragma unroll
+            for (int u = 0; u < kThinSteps; ++u) load_words(of_a[u], a + chunk * kChunk + u * kSpan);
+#pragma unroll
+            for (int u = 0; u < kThinSteps; ++u) multiply(low[u], high[u], of_a[u]);
+        }
+        for (int64_t k = chunks * kChunk + warp * kSpan; k < p.k; k += kThinWarps * kSpan) {
+            uint32_t low[4], high[4], of_a[4];
+            const int64_t inside = p.k - k - 8 * t;
+            gather_words(low, b_low + k, 1, inside);
+            gather_words(high, b_high + k, 1, inside);
+            gather_words(of_a, a + k, 1, inside);
+            multiply(low, high, of_a);
+        }
+#pragma unroll
+        for (int v = 0; v < 4; ++v) part[warp][2 * t + v % 2][g + v / 2 * 8] = sum[v];
+        store_thin<kThinWarps, kDeepTensorColumns>(p, part, matrix, first);
+    }
+}
+
+// Rows of B whose elements lie together. With g = lane / 4, t = lane % 4 a lane reads columns 4g to 4g + 3 of terms 4t to 4t +
+// 3 of 16, and these terms of row g of A: two steps, each of two of the four columns, whose terms are paired here.
+template <class T>
+__global__ void __launch_bounds__(32 * kWideTensorWarps, 2)
+    matmul_thin_wide_tensor_kernel(const __grid_constant__ Matmul<T> p, bool a_moves, bool b_moves) {
+    using E = matmul_element_t<T>;
+    using Step = TensorStep<E>;
+    constexpr int kSpan = 16, kChunk = kThinSteps * kSpan;
+    __shared__ ThinParts<kWideTensorWarps, kWideTensorColumns> part;
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * kWideTensorColumns, row = min(static_cast<int64_t>(g), p.m - 1);
+    const bool moves = b_moves && (first + kWideTensorColumns <= p.n || p.n % 4 == 0);
+    const int64_t column = moves ? min(first + 4 * g, p.n - 4) : first + 4 * g;
+    const int64_t chunks = moves ? p.k / kChunk : 0, pitch = p.b_at.row;
+    for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
+        const E* const a = p.a + matrix * p.a_at.step + row * p.a_at.row + 4 * t * p.a_at.column;
+        const E* const b = p.b + matrix * p.b_at.step + 4 * t * pitch + column;
+        float sum[2][4] = {};
+        const auto multiply = [&](const uint32_t (&term)[4][2], const uint32_t (&of_a)[2]) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const uint32_t columns[4] = {
+                    low_halves(term[0][half], term[1][half]), high_halves(term[0][half], term[1][half]),
+                    low_halves(term[2][half], term[3][half]), high_halves(term[2][half], term[3][half])};
+                Step::run(sum[half], columns, of_a);
+            }
+        };
+        for (int64_t chunk = warp; chunk < chunks; chunk += kWideTensorWarps) {
+            uint32_t term[kThinSteps][4][2], of_a[kThinSteps][2];
+            const E* from = b + chunk * kChunk * pitch;
+#pragma unroll
+            for (int u = 0; u < kThinSteps; ++u) {
+#pragma unroll
+                for (int s = 0; s < 4; ++s) {
+                    load_words_once(term[u][s], from);
+                    from += s < 3 ? pitch : (kSpan - 3) * pitch;
+                }
+            }
+            if (a_moves) {
+#pragma unroll
+                for (int u = 0; u < kThinSteps; ++u) load_words(of_a[u], a + chunk * kChunk + u * kSpan);
+            } else {
+#pragma unroll
+                for (int u = 0; u < kThinSteps; ++u)
+                    gather_words(of_a[u], a + (chunk * kChunk + u * kSpan) * p.a_at.column, p.a_at.column, 4);
+            }
+#pragma unroll
+            for (int u = 0; u < kThinSteps; ++u) multiply(term[u], of_a[u]);
+        }
+        for (int64_t k = chunks * kChunk + warp * kSpan; k < p.k; k += kWideTensorWarps * kSpan) {
+            uint32_t term[4][2], of_a[2];
+            const int64_t inside = p.k - k - 4 * t;
+#pragma unroll
+            for (int s = 0; s < 4; ++s) gather_words(term[s], b + (k + s) * pitch, 1, s < inside ? p.n - column : 0);
+            gather_words(of_a, a + k * p.a_at.column, p.a_at.column, inside);
+            multiply(term, of_a);
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+#pragma unroll
+            for (int v = 0; v < 4; ++v) part[warp][2 * t + v % 2][4 * g + 2 * half + v / 2] = sum[half][v];
+        store_thin<kWideTensorWarps, kWideTensorColumns>(p, part, matrix, first);
+    }
+}
+
+}  // namespace bk

@@ -1,0 +1,178 @@
+// The kernels of matrix products where there is no GPU (tests/gpu_on_threads/core), against plain loops.
+#define __CUDA_ARCH_LIST__ 800
+
+#include "gemm/gemm.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "gemm/matmul.h"
+#include "gemm/matmul_cuda.cuh"
+
+namespace bk {
+
+Status fail(Status status, const char* format, ...) {
+    puts(format);
+    return status;
+}
+
+// No product here is large enough to be cuBLASLt's.
+size_t library_workspace() { return 0; }
+bool matmul_by_library(const Launch&, const LibraryMatmul&, void*) { return false; }
+
+}  // namespace bk
+
+namespace {
+
+using namespace bk;
+
+uint32_t state = 1;
+
+uint32_t draw_bits() {
+    state = state * 1664525u + 1013904223u;
+    return state >> 8;
+}
+
+template <class E>
+E draw() {
+    if constexpr (std::is_integral_v<E>)
+        return static_cast<E>(draw_bits());
+    else
+        return narrow<E>(static_cast<compute_t<E>>(static_cast<int>(draw_bits() % 65) - 32) / 16);
+}
+
+enum class Kernel { kThin, kSide64, kSide128 };
+
+struct Problem {
+    int64_t m, n, k;
+    int gap = 0, offset = 0;  // elements behind each row, and before the first
+    int64_t batch = 1;
+    bool has_c = true, has_bias = true;
+};
+
+// Elements from an address of 16 bytes on, `offset` behind it.
+template <class E>
+struct Memory {
+    std::vector<E> cells;
+    E* first;
+    Memory(int64_t count, int offset) : cells(static_cast<size_t>(count) + 64) {
+        for (E& cell : cells) cell = draw<E>();
+        first = reinterpret_cast<E*>((reinterpret_cast<uintptr_t>(cells.data()) + 15) / 16 * 16) + offset;
+    }
+    Readable range(int64_t count) const {
+        return {reinterpret_cast<const char*>(first), reinterpret_cast<const char*>(first + count)};
+    }
+};
+
+template <class T, class P>
+Status launch(const P& p, Kernel kernel) {
+    if constexpr (kHasThinKernels<T>)
+        if (kernel == Kernel::kThin) return matmul(Launch{}, p);
+    if constexpr (std::is_same_v<T, float>) {
+        return matmul_by_fma(Launch{}, p);
+    } else {
+        if constexpr (!std::is_same_v<T, double>)
+            if (kernel == Kernel::kSide128) return launch_by_feed<T, 128>(Launch{}, p);
+        return launch_by_feed<T, 64>(Launch{}, p);
+    }
+}
+
+// a is stored turned for layout 2, b for layout 1.
+template <class T>
+bool test(const char* name, Kernel kernel, int layout, const Problem& q) {
+    using E = matmul_element_t<T>;
+    using S = matmul_scalar_t<T>;
+    using Wide = Epilogue<T>;
+    const bool a_turned = layout == 2, b_turned = layout == 1;
+    const int64_t a_rows = a_turned ? q.k : q.m, a_columns = a_turned ? q.m : q.k, b_rows = b_turned ? q.n : q.k,
+                  b_columns = b_turned ? q.k : q.n, lda = a_columns + q.gap, ldb = b_columns + q.gap, ldd = q.n + q.gap;
+    Memory<E> a(q.batch * a_rows * lda, q.offset), b(q.batch * b_rows * ldb, q.offset), c(q.batch * q.m * ldd, q.offset),
+        d(q.batch * q.m * ldd, q.offset), bias(q.n, q.offset);
+    const Memory<E> before(d);
+    const int64_t shift = d.first - d.cells.data();
+    readable = {a.range(q.batch * a_rows * lda - q.gap), b.range(q.batch * b_rows * ldb - q.gap)};
+    const S alpha = std::is_integral_v<E> ? S(0.0078125) : S(0.5), beta = S(0.25);
+    const StoredMatrices stored_a{q.batch, a_rows * lda, a_rows, a_columns, lda},
+        stored_b{q.batch, b_rows * ldb, b_rows, b_columns, ldb}, stored_d{q.batch, q.m * ldd, q.m, q.n, ldd};
+    const Epilogue<T> epilogue{q.has_c ? c.first : nullptr,
+                               d.first,
+                               q.has_bias ? bias.first : nullptr,
+                               strides_of(stored_d, true),
+                               strides_of(stored_d, true),
+                               alpha,
+                               beta,
+                               BiasType::kElement,
+                               Activation::kNone};
+    const auto p =
+        make_matmul<T>(static_cast<GemmLayout>(layout), q.m, q.n, q.k, stored_a, a.first, stored_b, b.first, epilogue);
+    if (launch<T>(p, kernel) != Status::kOk) return false;
+    for (int64_t g = 0; g < q.batch; ++g)
+        for (int64_t i = 0; i < q.m; ++i)
+            for (int64_t j = 0; j < ldd; ++j) {
+                const int64_t at = (g * q.m + i) * ldd + j;
+                const E got = d.first[at];
+                if (j >= q.n) {
+                    if (memcmp(&got, &before.cells[static_cast<size_t>(shift + at)], sizeof(E)) == 0) continue;
+                    printf("%s, kernel %d: written behind row %d\n", name, static_cast<int>(kernel), static_cast<int>(i));
+                    return false;
+                }
+                double z = 0;
+                for (int64_t x = 0; x < q.k; ++x)
+                    z += static_cast<double>(
+                             Wide::element_of(a.first[g * a_rows * lda + (a_turned ? x * lda + i : i * lda + x)])) *
+                         static_cast<double>(
+                             Wide::element_of(b.first[g * b_rows * ldb + (b_turned ? j * ldb + x : x * ldb + j)]));
+                z *= static_cast<double>(alpha);
+                if (q.has_c) z += static_cast<double>(beta) * static_cast<double>(Wide::element_of(c.first[at]));
+                if (q.has_bias) z += static_cast<double>(Wide::element_of(bias.first[j]));
+                const double wanted = static_cast<double>(Wide::element_of(Wide::stored(static_cast<S>(z)))),
+                             result = static_cast<double>(Wide::element_of(got));
+                if (std::fabs(result - wanted) < 0.01 * (1 + std::fabs(wanted))) continue;
+                printf("%s, kernel %d, layout %d, %d x %d x %d: [%d, %d] of matrix %d is %g, expected %g\n", name,
+                       static_cast<int>(kernel), layout, static_cast<int>(q.m), static_cast<int>(q.n), static_cast<int>(q.k),
+                       static_cast<int>(i), static_cast<int>(j), static_cast<int>(g), result, wanted);
+                return false;
+            }
+    return true;
+}
+
+template <class T>
+bool test_tiles(const char* name) {
+    const int lanes = static_cast<int>(16 / sizeof(matmul_element_t<T>));
+    bool right = true;
+    for (int layout = 0; layout < 3; ++layout) {
+        right &= test<T>(name, Kernel::kSide64, layout, {66, 70, 68});
+        right &= test<T>(name, Kernel::kSide64, layout, {72, 16, 48, lanes, 0, 2});
+        right &= test<T>(name, Kernel::kSide64, layout, {33, 47, 61, 1, 1, 2});
+        right &= test<T>(name, Kernel::kSide64, layout, {5, 6, 0});
+        right &= test<T>(name, Kernel::kSide128, layout, {136, 56, 37, 3, 0, 1, true, false});
+    }
+    return right;
+}
+
+template <class T>
+bool test_thin(const char* name) {
+    bool right = true;
+    for (int layout = 0; layout < 3; ++layout)
+        for (int64_t m : {1, 2, 3, 8}) {
+            right &= test<T>(name, Kernel::kThin, layout, {m, 40, 70});
+            right &= test<T>(name, Kernel::kThin, layout, {m, 33, 65, 3, 1, 2, true, false});
+            right &= test<T>(name, Kernel::kThin, layout, {m, 24, 0});
+            right &= test<T>(name, Kernel::kThin, layout, {m, 24, 2184, 8});
+            right &= test<T>(name, Kernel::kThin, layout, {m, 37, 600, 3});
+        }
+    return right;
+}
+
+}  // namespace
+
+int main() {
+    bool right = test_thin<f16>("f16") & test_thin<bf16>("bf16") & test_thin<float>("f32");
+    right &= test_tiles<f16>("f16") & test_tiles<bf16>("bf16") & test_tiles<tf32>("tf32") & test_tiles<double>("f64");
+    right &= test_tiles<int8_t>("i8") & test_tiles<uint8_t>("u8") & test_tiles<float>("f32");
+    if (!right) return 1;
+    puts("ok");
+    return 0;
+}
