@@ -20,7 +20,12 @@ BK_HD C picked_of(const C (&x)[N], const W& where, int32_t target) {
 #if BK_ON_GPU
     C picked = 0;
 #pragma unroll
-    for (int i = 0; i < N; ++i) picked = static_cast<int32_t>(where.at(i)) == target ? x[i] : picked;
+    for (int i = 0; i < N; i += W::width) {
+        const unsigned place = static_cast<unsigned>(target - where.position(i));
+        if (place >= W::width) continue;
+#pragma unroll
+        for (unsigned lane = 0; lane < W::width; ++lane) picked = lane == place ? x[i + lane] : picked;
+    }
     return picked;
 #else
     const int64_t place = target - where.at(0);  // elements are neighbours
@@ -41,7 +46,7 @@ BK_HD compute_t<T> exponentials(compute_t<T> (&x)[N], compute_t<T> base) {
 #if BK_ON_GPU
 #pragma unroll
 #endif
-    for (int i = 0; i < N; ++i) x[i] = math::exp<T>(x[i] - base);
+    for (int i = 0; i < N; ++i) x[i] = math::exp_of_negative<T>(x[i] - base);
     return sum_of<C>(x);
 }
 
@@ -61,6 +66,7 @@ struct ClassWeight {
 // 0. Without weights, smoothing and penalty it is log(sum of exp(x)) - x[target].
 template <class T>
 struct CrossEntropyRows : RowDefaults {
+    static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     struct Acc {
         C max, sum, picked, weights;  // of exp(x - base_of(max)); q x; w where `each` has it
@@ -153,6 +159,7 @@ struct CrossEntropyRows : RowDefaults {
 // -sum of q log(softmax(x)), where a share q of 0 adds nothing.
 template <class T>
 struct SoftCrossEntropyRows : RowDefaults {
+    static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     struct Acc {
         C max, sum, shares, product;  // sum of q, and of q (x - base_of(max))

@@ -30,6 +30,8 @@ constexpr int kReduceResident = Each::count > 0 ? 2 : 0;
 // every chip. Of blocks that store fewer are resident, so twice as many leave no more of them to the last.
 template <class Each>
 constexpr int64_t kReduceBlocks = Each::count > 0 ? 4096 : 2048;
+constexpr int kReduceLeast = 8;                           // threads of a result of neighbouring terms
+constexpr int64_t kReduceManyThreads = int64_t{1} << 19;  // more than a large chip holds
 constexpr int64_t kReduceBlockBytes = 32768;
 constexpr int64_t kReduceMostSplits = 4096;
 

@@ -356,8 +356,10 @@ BK_COLD ReduceLaunch<Places, Out> plan_reduce_launch(ReduceAxes<Places, Out> axe
     const int64_t results = plan.kept.numel(), terms = plan.reduced.numel();
     const int64_t wanted = ceil_div<int64_t>(terms, kReduceRound);
     if (plan.along_terms) {
-        // A warp needs no barrier; few or long results want more.
+        // A warp needs no barrier; few or long results want more. Of many short ones each takes as few threads as still read
+        // whole lines of memory: what a thread does once a result is then the least.
         made.deep = shared_by(wanted, terms > 16 * 32 || results <= 1024 ? kReduceThreads : 32);
+        while (made.deep > kReduceLeast && made.deep <= 32 && results * made.deep > kReduceManyThreads) made.deep /= 2;
     } else {
         // Neighbouring results are as many as fill a line of memory, if there are so many.
         const int least = shared_by(results, wide ? 16 : 32);

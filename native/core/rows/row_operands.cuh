@@ -15,6 +15,7 @@ namespace bk {
 // vectors, so all elements of one are in the row or none.
 template <int N, int V>
 struct RowTile {
+    static constexpr int width = N;
     int first, step, n;
     BK_DEVICE int position(int i) const { return first + i / N * step + i % N; }
     BK_DEVICE bool has_vector(int v) const { return first + v * step < n; }
