@@ -237,7 +237,7 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
         const int64_t fair = ceil_div(plan.results, 2 * thread_count());
         block = std::min({width, terms.most(), kAccs, std::max<int64_t>(64, fair)});
         blocks = ceil_div(width, block);
-        block = std::min(width, ceil_div(ceil_div(width, blocks), int64_t{kBlock}) * kBlock);  // of about one size
+        block = std::min(block, ceil_div(ceil_div(width, blocks), int64_t{kBlock}) * kBlock);  // of about one size
     }
     const int64_t few = spans.along_terms ? kReduceParts : kMostParts<Acc>;
     while (parts < kReduceParts && 2 * parts * plan.results <= few && 2 * parts * kReducePartTerms <= plan.terms) parts *= 2;

@@ -83,6 +83,11 @@ struct TermSum {
     BK_HD C finish(const Acc& acc, int64_t count) const { return parts().finish(acc, count); }
 
 private:
+    template <class V>
+    BK_HD V add_picked(Acc& acc, const Pack<V>& value) const {
+        acc.recent += get<0>(value);
+        return get<0>(value);
+    }
     template <class... V>
     BK_HD Pack<V...> add_picked(Acc& acc, const Pack<V...>& values) const {
         acc.recent += pick(values, output, std::index_sequence_for<V...>{});

@@ -45,11 +45,13 @@ __global__ void __launch_bounds__(kTermThreads)
 
 // A thread's element of a row.
 struct OneCell {
+    static constexpr int width = 1;
     int64_t place;
     bool exists;
     BK_DEVICE bool has(int) const { return exists; }
     BK_DEVICE int count() const { return exists ? 1 : 0; }
     BK_DEVICE int64_t at(int) const { return place; }
+    BK_DEVICE int position(int) const { return static_cast<int>(place); }
 };
 
 // One block, row after row.
