@@ -50,6 +50,58 @@ BK_HD compute_t<T> exponentials(compute_t<T> (&x)[N], compute_t<T> base) {
     return sum_of<C>(x);
 }
 
+// log(sum of exp(x)) - x[target]. An index outside the classes, or `ignored`, gives a term and gradients of 0.
+template <class T>
+struct CrossEntropyRows : RowDefaults {
+    static constexpr bool kOnePass = true;
+    using C = compute_t<T>;
+    struct Acc {
+        C max, sum, picked;  // of exp(x - base_of(max)); x[target]
+    };
+    struct Row {
+        int32_t target;
+        C scale, max, factor, term;
+    };
+    struct Part {
+        C factor;
+    };
+    using Held = C;
+
+    int64_t classes, ignored;
+    C factor;
+
+    BK_HD Row start(int64_t target, C dy = C(1)) const {
+        const bool valid = target >= 0 && target < classes && target != ignored;
+        return {valid ? static_cast<int32_t>(target) : -1, dy * factor, 0, 0, 0};
+    }
+    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
+    BK_HD Held pad() const { return -C(INFINITY); }
+    BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0)}; }
+
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
+        const C max = max_of(x), picked = picked_of(x, where, row.target);
+        return {max, exponentials<T>(x, base_of(max)), picked};
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        const bool first = a.max > b.max;
+        const Acc high = first ? a : b, low = first ? b : a;
+        return {high.max, high.sum + low.sum * math::exp<T>(low.max - base_of(high.max)), a.picked + b.picked};
+    }
+    BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
+        row.max = base_of(all.max);
+        row.term = row.target < 0 ? C(0) : math::log<T>(all.sum) + (row.max - all.picked);
+        row.factor = row.scale / all.sum;
+        return false;
+    }
+    BK_HD Part part(const Row& row, const Acc& mine) const { return {math::exp<T>(base_of(mine.max) - row.max) * row.factor}; }
+    BK_HD Pack<C> map(const Row& row, const Part& part, int64_t j, Held e) const {
+        const C share = e * part.factor - math::select(static_cast<int32_t>(j) == row.target, row.scale, C(0));
+        return pack(math::select(row.target < 0, C(0), share));
+    }
+    BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
+};
+
 // Whether a row of this target counts, and with which weight.
 template <class C>
 struct ClassWeight {
@@ -65,7 +117,7 @@ struct ClassWeight {
 // `penalty` times the square of log(sum of exp(x)). An index outside the classes, or `ignored`, gives a term and gradients of
 // 0. Without weights, smoothing and penalty it is log(sum of exp(x)) - x[target].
 template <class T>
-struct CrossEntropyRows : RowDefaults {
+struct WeightedCrossEntropyRows : RowDefaults {
     static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     struct Acc {

@@ -82,9 +82,10 @@ inline Status check_smoothing(double label_smoothing) {
 }
 
 template <class T, class I>
-CrossEntropyRows<T> weighted_rows(int32_t classes, int64_t ignored, const compute_t<T>* weight, double smoothing, double z) {
+WeightedCrossEntropyRows<T> weighted_rows(int32_t classes, int64_t ignored, const compute_t<T>* weight, double smoothing,
+                                          double z) {
     using C = compute_t<T>;
-    CrossEntropyRows<T> rows{{}, classes, ignored, 1};
+    WeightedCrossEntropyRows<T> rows{{}, classes, ignored, 1};
     rows.has_high_words = sizeof(I) == 8;
     rows.weight = weight;
     rows.own = static_cast<C>(1 - smoothing);
@@ -102,8 +103,8 @@ struct CrossEntropy {
 
     BK_ROW_LOSS(class_extent, {"row_stride_input", row_stride_input})
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}, kWordsOf<int64_t>},
-                        CrossEntropyRows<T>{{}, class_extent, -1, 1}, inputs(input), words_of(target), out);
+        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}},
+                        CrossEntropyRows<T>{{}, class_extent, -1, 1}, inputs(input), inputs(target), out);
     }
 };
 
@@ -117,8 +118,8 @@ struct CrossEntropyBackward {
 
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_input", row_stride_input})
     Status run(const T* input, const int64_t* target, const T* dy, T* dinput, const Launch& launch) const {
-        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}, kWordsOf<int64_t>},
-                             CrossEntropyRows<T>{{}, class_extent, -1, factor()}, inputs(input), words_of(target, dy),
+        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}},
+                             CrossEntropyRows<T>{{}, class_extent, -1, factor()}, inputs(input), inputs(target, dy),
                              outputs(dinput));
     }
 };

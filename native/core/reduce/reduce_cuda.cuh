@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceResident<Each>)
         acc[lane] = combine_threads(reducer, acc[lane], grid.deep, grid.across, depth, grid.along_terms);
     }
     if (depth != 0 || !exists) return;
-    if constexpr (kFinishes<R> && N > 1 && N * Out::widest <= kVectorBytes) {
+    if constexpr (kFinishes<R> && !kStores<R, Out> && N > 1 && N * Out::widest <= kVectorBytes) {
         if (grid.dense_results && parts == nullptr) {
             typename Out::template Vectors<N> y;
 #pragma unroll
