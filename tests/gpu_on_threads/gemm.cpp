@@ -162,9 +162,8 @@ bool test_tiles(const char* name) {
     const int lanes = static_cast<int>(16 / sizeof(matmul_element_t<T>));
     bool right = true;
     for (int layout = 0; layout < 3; ++layout) {
-        right &= test<T>(name, Kernel::kSide64, layout, {66, 70, 68});
-        right &= test<T>(name, Kernel::kSide64, layout, {72, 16, 48, lanes, 0, 2});
-        right &= test<T>(name, Kernel::kSide64, layout, {33, 47, 61, 1, 1, 2});
+        right &= test<T>(name, Kernel::kSide64, layout, {66, 16, 68, lanes, 0, 2});
+        right &= test<T>(name, Kernel::kSide64, layout, {33, 47, 61, 1, 1});
         right &= test<T>(name, Kernel::kSide64, layout, {5, 6, 0});
         right &= test<T>(name, Kernel::kSide128, layout, {136, 56, 37, 3, 0, 1, true, false});
     }
@@ -175,9 +174,8 @@ template <class T>
 bool test_thin(const char* name) {
     bool right = true;
     for (int layout = 0; layout < 3; ++layout)
-        for (int64_t m : {1, 2, 3, 8}) {
-            right &= test<T>(name, Kernel::kThin, layout, {m, 40, 70});
-            right &= test<T>(name, Kernel::kThin, layout, {m, 33, 65, 3, 1, 2, true, false});
+        for (int64_t m : {2, 8}) {
+            right &= test<T>(name, Kernel::kThin, layout, {m - 1, 33, 65, 3, 1, 2, true, false});
             right &= test<T>(name, Kernel::kThin, layout, {m, 24, 0});
             right &= test<T>(name, Kernel::kThin, layout, {m, 24, 2184, 8});
             right &= test<T>(name, Kernel::kThin, layout, {m, 37, 600, 3});
