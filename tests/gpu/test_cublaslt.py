@@ -1,4 +1,4 @@
-"""Products that are large enough for cuBLASLt (native/gemm/matmul_library.cuh), with it or, where it is missing, without."""
+"""Products that are large enough for cuBLASLt (native/gemm/matmul_library.cuh), with it or without, where it is missing."""
 
 import pytest
 from cuda.bindings import runtime
@@ -36,7 +36,7 @@ def large(op, values, gaps):
     )
 
 
-@pytest.mark.parametrize("workspace", (None, "full"))
+@pytest.mark.parametrize("workspace", [None, "full"])
 @pytest.mark.parametrize(
     ("values", "gaps"), [("normal", (8, 16, 8, 24)), ("normal", (1, 3, 2, 5)), ("special", (0,) * 4)]
 )
