@@ -1,4 +1,4 @@
-"""Products that are large enough for cuBLASLt (native/gemm/matmul_library.cuh), with it or without, where it is missing."""
+"""Products that are large enough for cuBLASLt (native/gemm/matmul_library.cuh), with it or without."""
 
 import pytest
 from cuda.bindings import runtime
