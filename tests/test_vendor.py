@@ -25,7 +25,8 @@ def build_program(
     include = [f"-I{path}" for path in (*includes, ROOT / "native", ROOT / "include")]
     compile_strictly(
         compiler("CXX", "g++"), *CXX, *include, "-x", "c++", main,
-        ROOT / "native/core/vendor" / source, *(ROOT / "native" / name for name in more), "-o", program, "-pthread", "-ldl",
+        ROOT / "native/core/vendor" / source, *(ROOT / "native" / name for name in more), "-o", program,
+        "-pthread", "-ldl",
     )  # fmt: skip
     return program
 
@@ -197,7 +198,7 @@ def test_cpu_library_has_none(tmp_path):
 
 @pytest.fixture(scope="module")
 def products(tmp_path_factory):
-    """run(case, folders): output lines of a program that multiplies by a stub of cuBLASLt, if it is in those folders."""
+    """run(case, folders): output lines of a program that multiplies by a stub of cuBLASLt that is in those folders."""
     folder = tmp_path_factory.mktemp("cublaslt")
     program = build_program(folder, SOURCES, source="vendor.cu", program="cublaslt.cpp", more=("gemm/cublaslt.cu",))
     build_stub(folder / "driver" / "libcuda.so.1", "stub_driver.c")

@@ -27,7 +27,7 @@ constexpr LtType lt_type(LibraryType type) {
 struct Question {
     int64_t m, n, k, batch;
     int64_t pitch[4], step[4];  // of A, B, C, D
-    int32_t type, is_turned[2], epilogue, has_workspace, device;
+    int32_t type, d_type, turns, epilogue, has_workspace, device;
 
     bool operator==(const Question& other) const { return memcmp(this, &other, sizeof(Question)) == 0; }
 
@@ -81,7 +81,8 @@ Question question_of(const LibraryMatmul& p, LtEpilogue epilogue, bool has_works
             {p.a.pitch, p.b.pitch, p.c.pitch, p.d.pitch},
             {p.a.step, p.b.step, p.c.step, p.d.step},
             static_cast<int32_t>(p.type),
-            {p.a.is_turned, p.b.is_turned},
+            static_cast<int32_t>(p.d_type),
+            p.a.is_turned + 2 * p.b.is_turned,
             static_cast<int32_t>(epilogue),
             has_workspace,
             device};
@@ -97,7 +98,7 @@ struct Descriptors {
     bool is_good = true;
 
     Descriptors(const CublasLt& lt_, const LibraryMatmul& p, LtEpilogue epilogue) : lt(lt_) {
-        const LtType type = lt_type(p.type);
+        const LtType type = lt_type(p.type), d_type = lt_type(p.d_type);
         expect(lt.init_matmul(&matmul, sizeof(matmul), type == LtType::kF64 ? LtCompute::k64F : LtCompute::k32F,
                               type == LtType::kF64 ? LtType::kF64 : LtType::kF32));
         set(kLtTransA, static_cast<int32_t>(p.b.is_turned));
@@ -106,8 +107,8 @@ struct Descriptors {
         if (p.bias != nullptr) set(kLtBiasPointer, p.bias);
         lay(&a, type, p.b, p.b.is_turned ? p.k : p.n, p.b.is_turned ? p.n : p.k, p.batch);
         lay(&b, type, p.a, p.a.is_turned ? p.m : p.k, p.a.is_turned ? p.k : p.m, p.batch);
-        lay(&c, type, p.c, p.n, p.m, p.batch);
-        lay(&d, type, p.d, p.n, p.m, p.batch);
+        lay(&c, d_type, p.c, p.n, p.m, p.batch);
+        lay(&d, d_type, p.d, p.n, p.m, p.batch);
     }
 
 private:

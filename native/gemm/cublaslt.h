@@ -23,12 +23,12 @@ enum class LibraryType : int32_t { kF32, kF64, kF16, kBf16 };
 // D = relu?(alpha A B + beta C + bias) for each of a batch; C and bias may be null. Pointers, pitches and steps are multiples
 // of kLibraryAlignment bytes.
 struct LibraryMatmul {
-    LibraryType type;
+    LibraryType type, d_type;  // of A and B, and of C, D and bias
     bool has_relu;
     int64_t m, n, k, batch;
     LibraryMatrix a, b, c, d;
     const void* bias;
-    const void *alpha, *beta;  // f64 for kF64, else f32
+    const void *alpha, *beta;  // f64 for a type of kF64, else f32
 };
 
 constexpr int64_t kLibraryAlignment = 16;

@@ -13,26 +13,51 @@
 
 namespace bk {
 
-// With what alignment costs.
+// Carved in this order.
+struct LibraryWorkspace {
+    char *own = nullptr, *sums = nullptr;
+    size_t bytes = 0;
+
+    // Of a product that is for the library.
+    LibraryWorkspace(bool has_sums, void* base) {
+        Carver carver(base);
+        own = carver.take<char>(static_cast<int64_t>(library_workspace()));
+        if (has_sums) sums = carver.take<char>(kSumBytes);
+        bytes = carver.bytes();
+    }
+};
+
 template <class T>
 size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, Activation activation) {
-    const size_t bytes = is_for_library<T>(m, n, k, batch, activation) ? library_workspace() : 0;
-    return bytes == 0 ? 0 : bytes + Carver::kAlignment - 1;
+    if (!is_for_library<T>(m, n, k, batch, activation)) return 0;
+    return LibraryWorkspace(has_bands<T>(activation), nullptr).bytes;
+}
+
+// By cuBLASLt, if the product is for it; *done says of how many rows.
+template <class T>
+Status matmul_if_library(const Launch& launch, const Matmul<T>& p, int64_t* done) {
+    const Activation activation = p.epilogue.activation;
+    if (!is_for_library<T>(p.m, p.n, p.k, p.batch, activation)) return Status::kOk;
+    bool has_workspace = false;
+    BK_TRY(find_workspace(launch, matmul_workspace<T>(p.m, p.n, p.k, p.batch, activation), &has_workspace));
+    LibraryMatmul problem;
+    if (!library_matmul(p, &problem)) return Status::kOk;
+    const LibraryWorkspace workspace(has_bands<T>(activation), has_workspace ? launch.workspace : nullptr);
+    if (!is_in_library(activation)) return activate_library(launch, p, problem, workspace.own, workspace.sums, kSumBytes, done);
+    if (matmul_by_library(launch, problem, workspace.own)) *done = p.m;
+    return Status::kOk;
 }
 
 // Large ones by cuBLASLt (gemm/matmul_library.cuh has the rule), those of few rows by kernels that read B once; else f32 by
 // FMA, and all others by tensor cores.
 template <class T>
-Status matmul(const Launch& launch, const Matmul<T>& p) {
+Status matmul(const Launch& launch, const Matmul<T>& whole) {
+    Matmul<T> p = whole;
     if constexpr (kLibraryHasType<T>) {
-        const Activation activation = p.epilogue.activation;
-        bool has_workspace = false;
-        BK_TRY(find_workspace(launch, matmul_workspace<T>(p.m, p.n, p.k, p.batch, activation), &has_workspace));
-        LibraryMatmul problem;
-        if (is_for_library<T>(p.m, p.n, p.k, p.batch, activation) && library_matmul(p, &problem)) {
-            char* const workspace = has_workspace ? Carver(launch.workspace).take<char>(1) : nullptr;
-            if (matmul_by_library(launch, problem, workspace)) return Status::kOk;
-        }
+        int64_t done = 0;
+        BK_TRY(matmul_if_library(launch, whole, &done));
+        if (done == p.m) return Status::kOk;
+        if (done > 0) p = rows_of(whole, done, p.m - done);
     }
     if constexpr (kHasThinKernels<T>) {
         const bool along_k = p.b_at.row == 1 && p.a_at.column == 1;

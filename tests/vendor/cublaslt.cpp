@@ -54,9 +54,9 @@ void multiply(bool a_turned, bool b_turned, int64_t batch, bool has_bias, bool h
     for (int64_t j = 0; j < n; ++j) bias.push_back(static_cast<S>(10 * j - 20));
     const std::vector<S> before = d.data;
     const LibraryType type = sizeof(S) == 8 ? LibraryType::kF64 : LibraryType::kF32;
-    const LibraryMatmul problem{
-        type,   has_relu, m, n, k, batch, a.matrix, b.matrix, c.matrix, d.matrix, has_bias ? bias.data() : nullptr,
-        &alpha, &beta};
+    const LibraryMatmul problem{type,   type,     has_relu, m,        n,        k,
+                                batch,  a.matrix, b.matrix, c.matrix, d.matrix, has_bias ? bias.data() : nullptr,
+                                &alpha, &beta};
     REQUIRE(matmul_by_library({nullptr, 0, nullptr}, problem, workspace) == expected);
     std::vector<S> wanted = before;
     for (int64_t g = 0; expected && g < batch; ++g)

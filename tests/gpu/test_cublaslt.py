@@ -1,0 +1,53 @@
+"""Products that are large enough for cuBLASLt (native/gemm/matmul_library.cuh), with it or without."""
+
+import pytest
+from cuda.bindings import runtime
+from gpu_tools import check, prepare, stream
+
+import baracuda as bk
+from baracuda import _vendor
+from cases import CASES, Draw
+from cases.gemm import Kind, product
+from harness import OPS, cuda_check
+
+NAMES = (
+    "gemm_bf16_rcr_sm80", "gemm_f16_rrr_sm80", "gemm_f64_rrr_sm80", "gemm_f32_simt_rcr_sm80", "gemm_f32_simt_rrr_sm80",
+    "gemm_bias_bf16_rrr_sm80", "gemm_bias_f64_rcr_sm80", "gemm_bias_relu_bf16_rcr_sm80", "gemm_bias_relu_f16_rrr_sm80",
+    "gemm_bias_relu_f32_simt_rcr_sm80", "gemm_bias_gelu_bf16_rcr_sm80", "gemm_bias_silu_f16_rrr_sm80",
+    "gemm_bias_gelu_f32_simt_rrr_sm80", "gemm_bias_silu_f64_rcr_sm80",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def cublaslt(library):
+    try:
+        _vendor.preload(library, "cublasLt")
+    except bk.UnsupportedError:
+        return  # its absence costs speed only
+
+
+def large(op, values, gaps):
+    row, slots = OPS[op]
+    kind = Kind("rcr" if "_rcr" in op else "rrr")
+    draw = Draw(slots, f"{op} for cuBLASLt")
+    bias = draw.dtype if "_bias" in op else ""
+    return CASES[row.name], product(
+        draw, 640, 520, 512, kind_of=kind, gaps=gaps, numbers=(0.75, -1.5), bias=bias, values=values
+    )
+
+
+@pytest.mark.parametrize("workspace", [None, "full"])
+@pytest.mark.parametrize(
+    ("values", "gaps"), [("normal", (8, 16, 8, 24)), ("normal", (1, 3, 2, 5)), ("special", (0,) * 4)]
+)
+@pytest.mark.parametrize("op", [op for op in NAMES if op in OPS])
+def test_product(library, op, values, gaps, workspace):
+    """Right, and the same bits on another stream; products with odd gaps are not for cuBLASLt."""
+    case, problem = large(op, values, gaps)
+    first = prepare(library, op, problem, workspace)
+    outcome = check(library, case, op, problem, first, workspace, first.run())
+    again = prepare(library, op, problem, workspace)
+    with stream() as handle:
+        status = again.run(handle)
+        cuda_check(runtime.cudaStreamSynchronize(handle))
+    check(library, case, op, problem, again, workspace, status, outcome)
