@@ -63,15 +63,6 @@ template <class R>
 constexpr bool kFinishes<R, std::void_t<decltype(std::declval<const R&>().finish(std::declval<const typename R::Acc&>(), 0))>> =
     true;
 
-// Whether it writes the outputs itself, by store().
-template <class R, class Out, class = void>
-constexpr bool kStores = false;
-template <class R, class Out>
-constexpr bool kStores<
-    R, Out,
-    std::void_t<decltype(std::declval<const R&>().store(std::declval<const Out&>().pointer, std::declval<const int64_t*>(),
-                                                        std::declval<const typename R::Acc&>(), 0))>> = true;
-
 template <class R>
 BK_HD auto parts_of(const R& reducer, int) -> decltype(reducer.parts()) {
     return reducer.parts();
