@@ -41,12 +41,16 @@ struct ChannelNorm {
         BK_TRY(find_workspace(launch, workspace_size(), &found));
         if (shape().prefers_lines() && (found || kIsExact))
             return run_lines(launch, found, f, x, gamma, beta, y, saved_mean, saved_rstd);
-        const bool are_many = !shape().is_of_batch() && shape().width() > 1;
-        if (are_many) BK_TRY(shape().fill(&f.channels, gamma, beta));
         f.has_row_gamma = gamma != nullptr;
         f.has_row_beta = beta != nullptr;
-        return map_rows(launch, group_axes(), f, inputs(x), inputs<T, T>(nullptr, nullptr),
-                        inputs<T, T, C, C>(gamma, beta, nullptr, nullptr), outputs(y), outputs(saved_mean, saved_rstd));
+        const auto run_groups = [&](const auto& function) {
+            return map_rows(launch, group_axes(), function, inputs(x), inputs<T, T>(nullptr, nullptr),
+                            inputs<T, T, C, C>(gamma, beta, nullptr, nullptr), outputs(y), outputs(saved_mean, saved_rstd));
+        };
+        if (shape().is_of_batch() || shape().width() == 1) return run_groups(f);
+        NormForwardOfChannels<T> many{f, {}};
+        BK_TRY(shape().fill(&many.channels, gamma, beta));
+        return run_groups(many);
     }
 
 private:

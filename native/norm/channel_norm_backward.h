@@ -70,15 +70,19 @@ struct ChannelNormBackward {
             }
             f.terms = shape().group_size();
             f.sums_have_gamma = !of_batch;
-        } else if (gamma != nullptr && !of_batch && shape().width() > 1) {
-            BK_TRY(shape().fill(&f.channels, gamma, static_cast<const T*>(nullptr)));
-            f.has_row_gamma = false;
         }
         const bool saves = of_batch && !has_sums;
-        return map_rows(has_sums ? Launch{nullptr, 0, given.stream} : launch, has_sums ? line_axes() : group_axes(), f,
-                        inputs(dy, x, x), inputs(),
-                        inputs<T, T, T, C, C>(gamma, saved_mean, saved_rstd, sums.slopes, sums.products), outputs(dx),
-                        outputs(saves ? dgamma : nullptr, saves ? dbeta : nullptr));
+        const auto run_rows = [&](const auto& function) {
+            return map_rows(has_sums ? Launch{nullptr, 0, given.stream} : launch, has_sums ? line_axes() : group_axes(),
+                            function, inputs(dy, x, x), inputs(),
+                            inputs<T, T, T, C, C>(gamma, saved_mean, saved_rstd, sums.slopes, sums.products), outputs(dx),
+                            outputs(saves ? dgamma : nullptr, saves ? dbeta : nullptr));
+        };
+        if (has_sums || gamma == nullptr || of_batch || shape().width() == 1) return run_rows(f);
+        NormBackwardOfChannels<T> many{f, {}};
+        many.has_row_gamma = false;
+        BK_TRY(shape().fill(&many.channels, gamma, static_cast<const T*>(nullptr)));
+        return run_rows(many);
     }
 
 private:

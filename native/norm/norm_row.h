@@ -33,9 +33,8 @@ struct NormChannels {
     const T* gamma = nullptr;
     const T* beta = nullptr;
     FastDiv<uint32_t> extent;
-    uint32_t size = 0;  // of a row; 0: its positions have no channels of their own
+    uint32_t size = 0;  // of a row
 
-    BK_HD bool are_many() const { return size > 0; }
     // Vectors reach over the ends of a row: what is found there is not used.
     BK_HD int64_t at(int64_t place, int64_t j) const {
         const uint32_t position = static_cast<uint32_t>(j);
@@ -58,7 +57,6 @@ struct NormForward : RowDefaults {
     bool has_statistics;       // which are inputs of the row
     bool has_gamma, has_beta;  // one a position of the row
     bool has_row_gamma, has_row_beta;
-    NormChannels<T> channels;
 
     BK_HD Row start(C gamma, C beta, C mean, C scale) const {
         Row row;
@@ -111,18 +109,29 @@ struct NormForward : RowDefaults {
         row.scale = C(1) / row.spread;
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t j, const Held& held, C gamma, C beta) const {
-        if (channels.are_many()) {
-            const int64_t at = channels.at(row.place, j);
-            gamma = channels.gamma == nullptr ? C(1) : widen(channels.gamma[at]);
-            beta = channels.beta == nullptr ? C(0) : widen(channels.beta[at]);
-        } else {
-            gamma = has_gamma ? gamma : row.gamma;
-            beta = has_beta ? beta : row.beta;
-        }
-        return pack((held.x - row.mean) * row.scale * gamma + beta);
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held, C gamma, C beta) const {
+        return pack(scaled(row, held, has_gamma ? gamma : row.gamma, has_beta ? beta : row.beta));
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.mean, is_centered ? row.scale : row.spread); }
+
+protected:
+    static BK_HD C scaled(const Row& row, const Held& held, C gamma, C beta) {
+        return (held.x - row.mean) * row.scale * gamma + beta;
+    }
+};
+
+// NormForward of rows of several channels. A function of its own, since looking up channels takes registers of every element.
+template <class T>
+struct NormForwardOfChannels : NormForward<T> {
+    using typename NormForward<T>::C;
+    NormChannels<T> channels;
+
+    BK_HD Pack<C> map(const typename NormForward<T>::Row& row, const Nothing&, int64_t j,
+                      const typename NormForward<T>::Held& held, C, C) const {
+        const int64_t at = channels.at(row.place, j);
+        const C gamma = channels.gamma == nullptr ? C(1) : widen(channels.gamma[at]);
+        return pack(this->scaled(row, held, gamma, channels.beta == nullptr ? C(0) : widen(channels.beta[at])));
+    }
 };
 
 template <class C>
@@ -156,7 +165,6 @@ struct NormBackward : RowDefaults {
     bool has_row_gamma;
     bool sums_have_gamma;  // of the row's own gamma
     int64_t terms;         // that the sums among the row's inputs are of; 0: they are the row's own
-    NormChannels<T> channels;
 
     BK_HD Row start(C gamma, C mean, C statistic, C sum, C sum_of_products) const {
         Row row;
@@ -167,9 +175,8 @@ struct NormBackward : RowDefaults {
         row.sum_of_products = sum_of_products;
         return row;
     }
-    BK_HD Held hold(const Row& row, int64_t j, C dy, C x, C gamma) const {
-        const C h = channels.are_many() ? dy * widen(channels.gamma[channels.at(row.place, j)]) : has_gamma ? dy * gamma : dy;
-        return {h * row.gamma, (x - row.mean) * row.scale};
+    BK_HD Held hold(const Row& row, int64_t, C dy, C x, C gamma) const {
+        return {(has_gamma ? dy * gamma : dy) * row.gamma, (x - row.mean) * row.scale};
     }
     BK_HD Held pad() const { return {0, 0}; }
     BK_HD Acc identity() const { return {0, 0}; }
@@ -201,6 +208,18 @@ struct NormBackward : RowDefaults {
         return pack(row.scale * row.factor * (held.h - row.level - held.xh * row.slope));
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.sum_of_products, row.sum); }
+};
+
+// NormBackward of rows of several channels.
+template <class T>
+struct NormBackwardOfChannels : NormBackward<T> {
+    using typename NormBackward<T>::C;
+    NormChannels<T> channels;
+
+    BK_HD typename NormBackward<T>::Held hold(const typename NormBackward<T>::Row& row, int64_t j, C dy, C x, C) const {
+        const C h = dy * widen(channels.gamma[channels.at(row.place, j)]);
+        return {h * row.gamma, (x - row.mean) * row.scale};
+    }
 };
 
 }  // namespace bk
