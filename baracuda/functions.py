@@ -167,7 +167,9 @@ def _notes(spec: Spec, text: str) -> list[str]:
     row, words = spec.row, set(re.findall(r"\w+", text))
     names = {theirs: ours for theirs, ours in spec.names.items() if theirs not in ("", "out", ours)}
     renamed = [f"{ours} is {theirs}" for theirs, ours in names.items() if not row.calls or theirs in words]
-    dtypes = " ".join(dict.fromkeys(d for s in (spec, *spec.others) for r in s.rows for d in r.slots["T"] if d not in ("s4", "u4")))
+    dtypes = " ".join(
+        dict.fromkeys(d for s in (spec, *spec.others) for r in s.rows for d in r.slots["T"] if d not in ("s4", "u4"))
+    )
     accumulates = f"{spec.names[row.accumulates]} is added to where it is given as out." if row.accumulates else ""
     return [
         f"In the formulas {', '.join(renamed)}." if renamed else "",

@@ -309,7 +309,8 @@ class _Preparation:
         strides = {name: effective_strides(view.shape, view.strides, layout.extents[pointer.name])
                    for name, pointer in form.pointers.items() if (view := views[name]) is not None}  # fmt: skip
         for name, pointer in form.pointers.items():
-            strides.setdefault(name, (0,) * len(layout.extents[pointer.name]))
+            extents = layout.extents[pointer.name]  # of results that are NULL strides are checked as well
+            strides.setdefault(name, contiguous_stride(extents) if pointer.is_output else (0,) * len(extents))
         for param in form.row.params:
             if param.role == "stride" and not param.of:  # of the operands that have an axis less
                 strides[param.name] = self._of_rows(form, layout)

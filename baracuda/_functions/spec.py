@@ -97,9 +97,9 @@ class Spec:
 
     def serving(self, values: Mapping[str, Any]) -> list[Spec]:
         """Itself and others, in the order in which they are tried on a call. A row that takes less comes first."""
-        defaults = {a.name: a.default for a in (*self.arrays, *self.numbers)}
-        less = [other for other in self.others if other.absent
-                and all([values.get(n) is defaults[n] or values[n] == defaults[n] for n in other.absent])]  # fmt: skip
+        given = {a.name for a in self.arrays if values.get(a.name) is not None}
+        given |= {n.name for n in self.numbers if values[n.name] != n.default}
+        less = [other for other in self.others if other.absent and not given.intersection(other.absent)]
         return [*less, self, *[other for other in self.others if not other.absent]]
 
     @property
