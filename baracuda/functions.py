@@ -109,7 +109,8 @@ _ANNOTATIONS = {
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
                      "is_causal", "channels_last"), "bool"),
-    **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"), "norm_axes_mask": "int | Sequence[int]",
+    **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
+    "norm_axes_mask": "int | Sequence[int]",
 }  # fmt: skip
 
 
@@ -191,8 +192,8 @@ _SHAPES = {
     "softmax": "Arrays have one shape; negative axes count from the last.",
     "reduce": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves them "
     "in the result, of extent 1.",
-    "reduce_axes": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves them "
-    "in the result, of extent 1.",
+    "reduce_axes": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves "
+    "them in the result, of extent 1.",
     "reduce_backward": "axis and keepdims are those of the function, dy and y have its result's shape.",
     "reduce_to": "size broadcasts to the shape of x.",
     "trace": "x has two axes; the diagonal begins at its first element.",

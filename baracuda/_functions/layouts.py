@@ -164,7 +164,8 @@ def _loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -
 _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Layout]] = {
     "pointwise": _pointwise, "named": _named, "gated": _gated, "prelu": _prelu, "repeat": _repeat,
     "scan": _along_axis, "softmax": _along_axis, "norm": normalization.rows, "channels": normalization.channels,
-    "reduce": reductions.along_axes, "reduce_axes": reductions.over_axes, "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape,
+    "reduce": reductions.along_axes, "reduce_axes": reductions.over_axes,
+    "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape,
     "trace": reductions.trace, "loss": _loss, "matmul": products.matmul, "linear": products.linear,
 }  # fmt: skip
 
