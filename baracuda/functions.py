@@ -107,8 +107,10 @@ def _annotation(spec: Spec, number: str) -> str:
 _ANNOTATIONS = {
     "dtype": "Any", "mode": "str | EmbeddingBagMode", "repeats": "int | Sequence[int]", "padding_idx": "int | None",
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
-    **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
-    **dict.fromkeys(("reduce_axis", "axes"), "int | Sequence[int] | None"), "norm_axes_mask": "int | Sequence[int]",
+    **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
+                     "is_causal", "channels_last"), "bool"),
+    **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
+    "norm_axes_mask": "int | Sequence[int]",
 }  # fmt: skip
 
 
@@ -166,7 +168,9 @@ def _notes(spec: Spec, text: str) -> list[str]:
     row, words = spec.row, set(re.findall(r"\w+", text))
     names = {theirs: ours for theirs, ours in spec.names.items() if theirs not in ("", "out", ours)}
     renamed = [f"{ours} is {theirs}" for theirs, ours in names.items() if not row.calls or theirs in words]
-    dtypes = " ".join(dict.fromkeys(d for r in spec.rows for d in r.slots["T"] if d not in ("s4", "u4")))
+    dtypes = " ".join(
+        dict.fromkeys(d for s in (spec, *spec.others) for r in s.rows for d in r.slots["T"] if d not in ("s4", "u4"))
+    )
     accumulates = f"{spec.names[row.accumulates]} is added to where it is given as out." if row.accumulates else ""
     return [
         f"In the formulas {', '.join(renamed)}." if renamed else "",
@@ -188,6 +192,8 @@ _SHAPES = {
     "softmax": "Arrays have one shape; negative axes count from the last.",
     "reduce": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves them "
     "in the result, of extent 1.",
+    "reduce_axes": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves "
+    "them in the result, of extent 1.",
     "reduce_backward": "axis and keepdims are those of the function, dy and y have its result's shape.",
     "reduce_to": "size broadcasts to the shape of x.",
     "trace": "x has two axes; the diagonal begins at its first element.",

@@ -30,8 +30,9 @@ _registered: dict[str, Any] = {}
 _TYPES = {
     "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
     "output_shape": "SymInt[]", "num_groups": "int",
-    **dict.fromkeys(("reduce_axis", "axes"), "int[]?"), "norm_axes_mask": "int[]",
+    **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
+    **dict.fromkeys(("log_target_flag", "is_causal", "channels_last"), "bool"),
 }  # fmt: skip
 _SEVERAL = ("repeats", "size", "axis")  # numbers that may be one or several
 

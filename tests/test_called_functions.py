@@ -8,6 +8,7 @@ import pytest
 import baracuda as bk
 import tolerances
 from baracuda._functions.spec import REQUIRED, specs
+from baracuda._optable import _INDEX_SUFFIX
 from cases import CASES, Draw
 from cases.gemm import ACTIVATIONS
 from cases.reductions import reduced
@@ -19,6 +20,7 @@ CALLED = {name: spec for name, spec in specs().items() if spec.row.calls}
 PRODUCTS = {name: spec for name, spec in CALLED.items() if spec.layout in ("matmul", "linear")}
 LARGEST = 20_000  # elements of the problems that are tried
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
+FLAGS = ("hard", "log_input_flag", "log_target_flag", "zero_infinity", "is_causal", "channels_last")
 REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
 
@@ -38,8 +40,9 @@ def cells(array):
 
 def axes_of(spec, problem):
     """The axes that a problem reduces or normalizes."""
-    if "norm_axes_mask" in problem.scalars:
-        return tuple(d for d in range(problem.scalars["rank"]) if problem.scalars["norm_axes_mask"] >> d & 1)
+    for name in ("norm_axes_mask", "reduce_axes_mask"):
+        if name in problem.scalars:
+            return tuple(d for d in range(problem.scalars["rank"]) if problem.scalars[name] >> d & 1)
     if "stride_dy" in problem.host and spec.layout == "reduce_backward":
         return tuple(d for d, stride in enumerate(problem.host["stride_dy"]) if stride == 0)
     return next(value for name, value in problem.scalars.items() if name.endswith("_axis"))
@@ -47,7 +50,7 @@ def axes_of(spec, problem):
 
 def array_of(spec, problem, argument):
     """What a function takes for an operand of a problem."""
-    if argument.pointer in problem.null:
+    if argument.name in spec.absent or argument.pointer in problem.null:
         return None
     if not argument.pointer:
         extents = [
@@ -58,6 +61,9 @@ def array_of(spec, problem, argument):
     shape = next(param.shape for param in spec.row.params if param.name == argument.pointer)
     if shape == "norm_total_extent":
         return cells(array).reshape([problem.host["shape"][a] for a in axes_of(spec, problem)])
+    if shape == "row_count":
+        axes, extents = axes_of(spec, problem), problem.host["shape"]
+        return cells(array).reshape([1 if a in axes else extent for a, extent in enumerate(extents)])
     if shape == "group_count" and problem.scalars["group_kind"]:
         return cells(array).reshape(problem.scalars["n_extent"], -1)
     if shape == "results" and problem.scalars["reduction_mode"]:
@@ -72,6 +78,8 @@ def numbers_of(spec, problem):
     """The numbers of a call by name."""
     found = {}
     for number in spec.numbers:
+        if number.name in spec.absent:
+            continue
         value = problem.scalars.get(number.number)
         if number.name == "axis":
             value = axes_of(spec, problem)
@@ -83,7 +91,9 @@ def numbers_of(spec, problem):
             value = 1 / value
         elif number.number == "reduction_mode":
             value = REDUCTIONS[value]
-        elif number.number in ("hard", "log_input_flag", "zero_infinity"):
+        elif number.name == "dtype":
+            value = problem.arrays["dx"].dtype
+        elif number.number in FLAGS:
             value = bool(value)
         found[number.name] = value
     return found
@@ -98,6 +108,12 @@ def is_of(spec, problem):
     if spec.layout == "reduce_to":
         return all(want in (1, have) for have, want in zip(problem.host["input_shape"], problem.host["output_shape"]))
     scalars = problem.scalars
+    if scalars.get("batch", 0) != problem.scalars.get("numel", 0) and "batch" in scalars:
+        return False  # the mean over rows is "batchmean"
+    if any(scalars.get(name, 1) not in (1, scalars.get("numel")) for name in ("weight_extent", "pos_weight_extent")):
+        return False  # of axes, which the problem has not
+    if "ignore_index" in {n.name for n in spec.numbers} & set(spec.absent) and scalars["reduction_mode"] == 1:
+        return False  # the mean over rows that count is another op's
     if scalars.get("dinput_numel", 0) != scalars.get("n_rows", 0) * scalars.get("class_extent", 0) and spec.extents:
         return False
     return all(scalars[name] == int(text) if text.isdigit() and name != "num_groups" else scalars[name] == scalars[text]
@@ -106,33 +122,45 @@ def is_of(spec, problem):
 
 @pytest.mark.parametrize("name", sorted(set(CALLED) - set(PRODUCTS)))
 def test_problems_of_the_cases(name):
-    """Each twice, since the second call only fills in addresses."""
-    spec, tried = CALLED[name], 0
-    function = getattr(bk, name)
-    with Tries() as tries:
-        for row in spec.rows:
-            case = CASES[row.name]
-            for op, slots in instances(row):
-                if slots.get("F", spec.function) != spec.function or slots.get("U", "i64") != "i64":
-                    continue
-                for label in case.problems if slots["T"] == "f32" else (case.plain, *case.brief[:2]):
-                    problem = case.problems[label](Draw(slots, label))
-                    if not is_of(spec, problem):
+    """Each twice, since the second call only fills in addresses; of a function of several rows those of each."""
+    whole = CALLED[name]
+    for spec in (whole, *whole.others):
+        tried = 0
+        with Tries() as tries:
+            for row in spec.rows:
+                case = CASES[row.name]
+                for op, slots in instances(row):
+                    if not is_served(spec, slots):
                         continue
-                    tried += 1
-                    with tries(f"{op}, {label}"):
-                        arrays = [array_of(spec, problem, argument) for argument in spec.arrays]
-                        for _ in range(2):
-                            found = function(**dict(zip([a.name for a in spec.arrays], arrays)),
-                                             **numbers_of(spec, problem))  # fmt: skip
-                            check(spec, case, op, problem, found if len(spec.outputs) > 1 else (found,))
-    assert tried > 2
+                    for label in case.problems if slots["T"] == "f32" else (case.plain, *case.brief[:2]):
+                        problem = case.problems[label](Draw(slots, label))
+                        if is_of(spec, problem):
+                            tried += 1
+                            with tries(f"{op}, {label}"):
+                                run(whole, spec, case, op, problem)
+        assert tried > 2
+
+
+def is_served(spec, slots):
+    """Whether the function of the row, with the dtype of results that it gives, is this one."""
+    results = spec.row.slots.get("U", ("i64",))
+    return slots.get("F", spec.function) == spec.function and slots.get("U", "i64") == (
+        "f64" if "f64" in results else "i64"
+    )
+
+
+def run(whole, spec, case, op, problem):
+    """The function on a problem of one of its rows."""
+    arrays = {argument.name: array_of(spec, problem, argument) for argument in spec.arrays}
+    for _ in range(2):
+        found = getattr(bk, whole.name)(**arrays, **numbers_of(spec, problem))
+        check(spec, case, op, problem, found if len(spec.outputs) > 1 else (found,))
 
 
 def instances(row):
     for dtypes in itertools.product(row.functions or ("",), *row.slots.values()):
         slots = dict(zip(("F", *row.slots), dtypes))
-        yield row.pattern.format(**slots), slots
+        yield row.pattern.format(**{**slots, "I": _INDEX_SUFFIX.get(slots.get("I"), "")}), slots
 
 
 def check(spec, case, op, problem, results):
@@ -191,8 +219,13 @@ def test_places(rng, name):
             want = getattr(np, name)(x, axis=axis, keepdims=keepdims)
             np.testing.assert_array_equal(got, want)
             assert got.dtype == np.int64
-    with pytest.raises(bk.InvalidProblemError, match=r"axis is \(0, 1\), must be one axis"):
-        getattr(bk, name)(x, axis=(0, 1))
+    for layout in LAYOUTS:  # of several axes in row-major order
+        x = LAYOUTS[layout](rng.integers(0, 9, (3, 4, 5)).astype(np.float32))
+        want = getattr(np, name)(np.moveaxis(x, 1, 0).reshape(4, 15), axis=1)
+        np.testing.assert_array_equal(getattr(bk, name)(x, axis=(0, 2)), want)
+        values, places = getattr(bk, f"{name}_with_value")(x, axis=(0, 2))
+        np.testing.assert_array_equal(values, getattr(bk, name.removeprefix("arg"))(x, axis=(0, 2)))
+        np.testing.assert_array_equal(places, want)
 
 
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std"])
@@ -274,6 +307,28 @@ def test_what_is_left_out():
             part = getattr(bk, f"{name}_backward")(given, given, *results[1:], needs=needs)
             np.testing.assert_allclose(part[k], whole[k], 1e-12)
             assert [each is None for each in part] == [not need for need in needs]
+
+
+def test_rows_that_serve_a_call(rng):
+    """Means of integers, classes that do not count, weights of trailing axes, the mean over a batch."""
+    whole = rng.integers(0, 9, (3, 4, 5)).astype(np.int32)
+    np.testing.assert_allclose(bk.mean(whole, axis=(0, 2)), whole.mean((0, 2)), 1e-15)
+    x, target = rng.standard_normal((4, 3)), np.array([0, -100, 2, 1])
+    each = -np.log(np.exp(x) / np.exp(x).sum(1, keepdims=True))[np.arange(4), target % 3] * (target >= 0)
+    weight = np.array([1.0, 2.0, 0.5])
+    np.testing.assert_allclose(bk.cross_entropy(x, target), each.sum() / 3, 1e-12)
+    np.testing.assert_allclose(bk.cross_entropy(x, target, reduction="none"), each, 1e-12)
+    weighted = (each * weight[target % 3]).sum() / (1 + 0.5 + 2)
+    np.testing.assert_allclose(bk.cross_entropy(x, target, weight), weighted, 1e-12)
+    ones = (x > 0).astype(np.float64)
+    terms = np.log1p(np.exp(-x)) * ones * weight + np.log1p(np.exp(x)) * (1 - ones)
+    got = bk.binary_cross_entropy_with_logits(x, ones, None, weight)
+    np.testing.assert_allclose(got, terms.mean(), 1e-12)
+    share = np.abs(x)
+    np.testing.assert_allclose(
+        bk.kl_div(x, share, reduction="batchmean"), (share * (np.log(share) - x)).sum() / 4, 1e-12
+    )
+    np.testing.assert_allclose(bk.kl_div(x, x, log_target=True), 0, atol=1e-15)
 
 
 # --- products of matrices ---------------------------------------------------------------------------------------------

@@ -29,8 +29,9 @@ OFFSETS = np.array([0, 2, 6], np.int32)
 
 def test_every_row_has_a_function():
     """Left out are ops of plans alone, rows of which a twin takes parameters as f64, and rows in place."""
-    used = {row.name for spec in specs().values() for row in spec.rows}
-    patterns = {pattern for spec in specs().values() for pattern in spec.patterns}
+    every = [each for spec in specs().values() for each in (spec, *spec.others)]
+    used = {row.name for spec in every for row in spec.rows}
+    patterns = {pattern for spec in every for pattern in spec.patterns}
     for row in rows():
         name = row.pattern.removesuffix("_strided")
         functions = [name.replace("{F}", function) for function in row.functions or ("",)]

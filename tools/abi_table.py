@@ -67,7 +67,8 @@ call           functions on arrays, one a line, for rows of families whose funct
                parameter by another name, and `c is value`, of a number or another parameter's name, one that
                the function leaves no choice. What is no parameter is an array whose shape alone counts, with its
                extents in brackets where they have names, or a number of the layout (baracuda/_functions). Without `->`
-               the results are all outputs. A name alone stands for the signature that another row has
+               the results are all outputs. A name alone stands for the signature that another row has. Of rows that
+               give one function signatures, one has all arguments; a row that has fewer serves calls without the rest
 doc            one paragraph for the header and the op list; that of a strided form that follows from `pointwise` is
                written by the generator
 """

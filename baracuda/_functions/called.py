@@ -2,36 +2,65 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
-from baracuda._functions.spec import REQUIRED, Argument, Spec
+from baracuda._functions.spec import RENAMED, REQUIRED, Argument, Spec
 from baracuda._optable import CallRow, Row, rows
+
+Variant = tuple[str, Row, str, CallRow]  # pattern, row, choice of {F}, call
 
 # Kinds of layouts.LAYOUTS, and the parameters by which a row is of one.
 _KINDS = {
     "softmax": ("softmax_axis",), "norm": ("norm_axes_mask",), "channels": ("spatial_extent",),
     "reduce_to": ("input_stride",), "trace": ("stride_row",), "reduce": ("reduce_extent", "output_shape"),
-    "reduce_backward": ("stride_dx", "stride_dy"), "loss": ("reduction_mode",), "matmul": ("layout", "batch"),
-    "linear": ("lda", "bias"),
+    "reduce_axes": ("reduce_axes_mask",), "reduce_backward": ("stride_dx", "stride_dy"), "loss": ("reduction_mode",),
+    "matmul": ("layout", "batch"), "linear": ("lda", "bias"),
 }  # fmt: skip
 
 
 def called_specs() -> list[Spec]:
     """The functions of all rows that have some."""
-    found: dict[str, list[tuple[str, Row, str, CallRow]]] = {}
+    found: dict[str, list[Variant]] = {}
     for row in rows():
         if row.pattern.endswith("_strided"):
             continue
         for function, call in ((f, c) for c in row.calls for f in row.functions or ("",)):
             pattern = row.pattern.replace("{F}", function)
-            found.setdefault(call.name.replace("{F}", function), []).append((pattern, row, function, call))
-    return [_spec(name, variants) for name, variants in found.items()]
+            name = call.name.replace("{F}", function)
+            found.setdefault(RENAMED.get(name, (name,))[0], []).append((pattern, row, function, call))
+    return [_function(name, variants) for name, variants in found.items()]
 
 
-def _spec(name: str, variants: list[tuple[str, Row, str, CallRow]]) -> Spec:
-    whole = next((variant for variant in variants if variant[3].results), None)
-    if whole is None:
+def _function(name: str, variants: list[Variant]) -> Spec:
+    """The function, with the arguments of the row that takes most, or of the first of those that do."""
+    wholes = [[variant] for variant in variants if variant[3].results]
+    if not wholes:
         raise LookupError(f"call = {name}: no row has its signature")
+    for variant in (v for v in variants if not v[3].results):  # of a row with the same parameters
+        next((each for each in wholes if _names(each[0][1]) == _names(variant[1])), wholes[0]).append(variant)
+    specs = [_spec(name, each[0], each) for each in wholes]
+    specs.sort(key=lambda spec: len(spec.arrays) + len(spec.numbers))
+    most = max(specs, key=lambda spec: len(spec.arrays) + len(spec.numbers))
+    return dataclasses.replace(most, others=tuple([_aligned(spec, most) for spec in specs if spec is not most]))
+
+
+def _aligned(spec: Spec, most: Spec) -> Spec:
+    """A spec with the arguments of another that has more; what C does not take has neither pointer nor number."""
+    own = {argument.name: argument for argument in (*spec.arrays, *spec.numbers)}
+    if set(own) - {a.name for a in (*most.arrays, *most.numbers)} or len(spec.outputs) != len(most.outputs):
+        raise LookupError(f"call = {spec.name}: neither of two rows has all arguments of the other")
+    blank = [{a.name: own.get(a.name, Argument(a.name, default=a.default)) for a in each}
+             for each in (most.arrays, most.numbers)]  # fmt: skip
+    return dataclasses.replace(spec, arrays=tuple(blank[0].values()), numbers=tuple(blank[1].values()),
+                               absent=tuple([a for each in blank for a in each if a not in own]))  # fmt: skip
+
+
+def _names(row: Row) -> set[str]:
+    return {param.name for param in row.params}
+
+
+def _spec(name: str, whole: Variant, variants: list[Variant]) -> Spec:
     _, row, function, call = whole
     arrays, numbers = list(_arrays(row, call)), []
     for argument in call.arguments:

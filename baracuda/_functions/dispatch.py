@@ -49,12 +49,13 @@ class Prepared:
     """A checked call: its C function and arguments but for the addresses, and how results are made."""
 
     __slots__ = (
-        "clears", "constants", "copies", "function", "is_plain", "kind", "library", "like", "order", "results", "row",
-        "scalars", "slots", "symbol", "wanted", "workspace",
+        "clears", "constants", "copies", "function", "is_plain", "kind", "library", "like", "names", "order", "results",
+        "row", "scalars", "slots", "symbol", "wanted", "workspace",
     )  # fmt: skip
 
     library: Library
     row: Row
+    names: Mapping[str, str]  # C's -> Python's
     kind: Kind  # of the results
     like: int  # the array beside which they are made
     results: list[tuple[tuple[int, ...], Any] | None]  # shape and native dtype; None for one that is not wanted
@@ -154,7 +155,7 @@ class Function:
         }
         if _checks.active is not None:
             _checks.active.keep(everything, scratch)
-        return watched_call(call.function, call.row, views, self.spec.names, stream, arguments)
+        return watched_call(call.function, call.row, views, call.names, stream, arguments)
 
     def _copied(self, array: Any, order: tuple[int, ...]) -> Any:
         """An array in row-major order of its axes, for C."""
@@ -199,8 +200,26 @@ class Function:
     def _prepare(
         self, given: Sequence[Any], numbers: tuple[Any, ...], has_out: bool, needs: Any, kind: Kind | None
     ) -> Prepared:
+        """By the first row that serves the call without copies of what it reads, else by the first that serves it."""
         with naming(self.spec.name):
-            return _Preparation(self.spec, given, numbers, has_out, needs, kind).prepared()
+            if not self.spec.others:
+                return _Preparation(self.spec, given, numbers, has_out, needs, kind).prepared()
+            values = {a.name: value for a, value in zip(self.spec.arrays, given)}
+            values |= {n.name: value for n, value in zip(self.spec.numbers, numbers)}
+            served, wrong = None, None
+            for spec in self.spec.serving(values):
+                try:
+                    call = _Preparation(spec, given, numbers, has_out, needs, kind).prepared()
+                except (InvalidProblemError, UnsupportedError) as error:
+                    wrong = error if spec is self.spec else wrong
+                    continue
+                if not call.copies:
+                    return call
+                served = served or call
+            if served is None:
+                assert wrong is not None
+                raise wrong
+            return served
 
 
 def outer_key(array: Any) -> Any:
@@ -290,7 +309,8 @@ class _Preparation:
         strides = {name: effective_strides(view.shape, view.strides, layout.extents[pointer.name])
                    for name, pointer in form.pointers.items() if (view := views[name]) is not None}  # fmt: skip
         for name, pointer in form.pointers.items():
-            strides.setdefault(name, (0,) * len(layout.extents[pointer.name]))
+            extents = layout.extents[pointer.name]  # of results that are NULL strides are checked as well
+            strides.setdefault(name, contiguous_stride(extents) if pointer.is_output else (0,) * len(extents))
         for param in form.row.params:
             if param.role == "stride" and not param.of:  # of the operands that have an axis less
                 strides[param.name] = self._of_rows(form, layout)
@@ -334,6 +354,8 @@ class _Preparation:
 
     def _element(self) -> ElementKind:
         typed = [a.name for a in self.spec.arrays if self._slot(a) == "T"]
+        if not typed:  # of the results alone
+            return as_element(self.numbers["dtype"], "dtype")
         for name in sorted(typed, key=lambda name: not self._is_read(name)):
             if (view := self.views.get(name)) is not None:
                 return view.dtype
@@ -348,21 +370,25 @@ class _Preparation:
         return any(a.name == name and a.pointer for a in self.spec.arrays)
 
     def _ops(self) -> tuple[str, ...]:
-        spec, output = self.spec, ElementKind.I64  # of places
-        if "U" in spec.row.slots:
+        spec, output = self.spec, _output_of(self.spec.row)
+        is_chosen = "U" in spec.row.slots and "dtype" in self.numbers
+        if is_chosen:
             output = as_element(self.numbers["dtype"], "dtype")
         if self.element in _PACKED or output in _PACKED:
             raise UnsupportedError("4-bit types have no arrays: use CastSubBytePlan")
         for element in (self.element,) if self.element is not ElementKind.F32_STRICT else ():
             if found := op_names(spec.patterns, "", element.symbol, output.symbol):
                 return found
-        target = output.symbol if spec.row.calls else "f32"
-        known_kinds = [k for k in ElementKind if k not in _PACKED and op_names(spec.patterns, "", k.symbol, target)]
+        targets = [(s.patterns, _output_of(s.row).symbol if s.row.calls else "f32") for s in (spec, *spec.others)]
+        known_kinds = [
+            k for k in ElementKind
+            if k not in _PACKED and any(op_names(patterns, "", k.symbol, target) for patterns, target in targets)
+        ]  # fmt: skip
         tokens = ", ".join(dict.fromkeys(k.token for k in known_kinds))
-        if "U" in spec.row.slots and self.element in known_kinds:
+        if is_chosen and self.element in known_kinds:
             raise UnsupportedError(f"dtype is {output}, must be one of {tokens}")
-        name = next(a.name for a in spec.arrays if self._slot(a) == "T")
-        raise UnsupportedError(f"{name} has dtype {self.element}, must be one of {tokens}")
+        name = next((f"{a.name} has dtype" for a in spec.arrays if self._slot(a) == "T"), "dtype is")
+        raise UnsupportedError(f"{name} {self.element}, must be one of {tokens}")
 
     def _written(self) -> list[Argument]:
         """What C writes: the results that are wanted, and what it must write besides."""
@@ -500,7 +526,7 @@ class _Preparation:
         call.copies = [(positions[name], order) for name, order in self.copies.items()]
         call.clears = bool(op.row.accumulates) and not self.has_out
         call.slots = [names.index(params[k].name) if params[k].name in names else len(names) for k in places]
-        call.row = op.row
+        call.row, call.names = op.row, spec.names
         call.function, call.symbol = self.library.function(op.name), symbol_name(op.name)
         call.order = tuple([places.index(k) if k in places else -1 for k in range(len(params))])
         call.constants = [argument for k, argument in enumerate(arguments) if k not in places]
@@ -515,6 +541,11 @@ class _Preparation:
             not needs_more and bool(self.likes) and (on_cpu or (bool(self.kind.stream_now) and not self.scalars))
         )
         return call
+
+
+def _output_of(row: Row) -> ElementKind:
+    """What U is where the caller has no choice: i64 of places, f64 of the mean of integers."""
+    return ElementKind.F64 if "f64" in row.slots.get("U", ()) else ElementKind.I64
 
 
 def _kind(array: Any) -> Kind:

@@ -107,10 +107,11 @@ def _gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
 
 def _along_axis(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     (first, shape), *_ = shapes.items()
+    spread = {a.name for a in spec.arrays if a.default is None}
     axis = axis_of("axis", numbers["axis"], shape)
     kind = next(param.name for param in spec.row.params if param.role == "axis").removesuffix("_axis")
     for name, have in shapes.items():
-        if have != shape:
+        if have != shape and (name not in spread or broadcast({first: shape, name: have}) != shape):
             raise InvalidProblemError(f"{name} has shape {have}, expected that of {first}, {shape}")
     values = _whole(shape) | {f"{kind}_axis": axis, f"{kind}_extent": shape[axis]}
     pointers = [param.name for param in spec.row.params if param.is_pointer]
@@ -154,15 +155,17 @@ def _repeat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
 
 
 def _loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    return losses.loss(
-        spec, shapes, numbers, LossReduction(_member(LossReduction, "reduction", numbers["reduction"])).name.lower()
-    )
+    given = numbers["reduction"]
+    if given != "batchmean" or not any(param.name == "batch" for param in spec.row.params):
+        given = LossReduction(_member(LossReduction, "reduction", given)).name.lower()
+    return losses.loss(spec, shapes, numbers, given)
 
 
 _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Layout]] = {
     "pointwise": _pointwise, "named": _named, "gated": _gated, "prelu": _prelu, "repeat": _repeat,
     "scan": _along_axis, "softmax": _along_axis, "norm": normalization.rows, "channels": normalization.channels,
-    "reduce": reductions.along_axes, "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape,
+    "reduce": reductions.along_axes, "reduce_axes": reductions.over_axes,
+    "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape,
     "trace": reductions.trace, "loss": _loss, "matmul": products.matmul, "linear": products.linear,
 }  # fmt: skip
 
@@ -221,7 +224,8 @@ def _inverse(name: str, value: object) -> float:
 # Numbers that C takes otherwise than a caller gives them, by C's names.
 _CHOICES: dict[str, Callable[[str, object], int | float]] = {
     "mode": functools.partial(_member, EmbeddingBagMode), "reduction_mode": functools.partial(_member, LossReduction),
-    "reverse": _flag, "hard": _flag, "zero_infinity": _flag, "log_input_flag": _flag, "inv_tau": _inverse,
+    "reverse": _flag, "hard": _flag, "zero_infinity": _flag, "log_input_flag": _flag,
+    "log_target_flag": _flag, "is_causal": _flag, "inv_tau": _inverse,
 }  # fmt: skip
 
 

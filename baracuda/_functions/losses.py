@@ -8,23 +8,34 @@ from typing import Any
 
 from baracuda._functions.layout import Layout, Shape
 from baracuda._functions.spec import Spec
-from baracuda.errors import InvalidProblemError
+from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.kinds import LossReduction
 
+WEIGHTS = ("weight_extent", "pos_weight_extent")  # of trailing axes
 TERMS = ("numel", "n_rows", "batch_size")  # what C calls their number
 
 
 def loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any], mode: str) -> Layout:
-    """`mode` is what becomes of the terms: none, mean or sum."""
+    """`mode` is what becomes of the terms: none, mean, sum or batchmean."""
+    own = {param.name for param in spec.row.params}
+    if mode == "mean" and "ignore_index" in numbers and "ignore_index" not in own:
+        raise UnsupportedError("the mean is that of the rows that count")
     of = {param.name: spec.extents.get(spec.names.get(param.name, ""), param.shape) for param in spec.row.pointers}
     of |= {array.name: spec.extents[array.name] for array in spec.arrays if array.name in spec.extents}
     found = _Extents()
     for array in spec.arrays:
-        words = of[array.pointer or array.name]
-        if array.name in shapes and words != "results":
+        words = of[array.pointer or array.name] if array.name in shapes else "results"
+        if words != "results":
             found.read(array.name, shapes[array.name], words)
     values: dict[str, Any] = dict(found.values)
     terms = next(word for word in TERMS if word in found.values)
     whole = found.whole if terms == "numel" else (values[terms],)
+    if "batch" in own:  # by which the mean divides
+        if mode == "batchmean" and not whole:
+            raise InvalidProblemError("x has shape (), must have an axis of the batch")
+        values |= {"batch": whole[0] if mode == "batchmean" else values["numel"]}
+        values |= {"reduction_mode": int(LossReduction.MEAN)} if mode == "batchmean" else {}
+    values |= {name: 1 for name in WEIGHTS if name in own and name not in values}
     found.shapes["results"] = whole if mode == "none" else ()
     for array in spec.arrays:
         if of.get(array.pointer) == "results" and shapes[array.name] != found.shapes["results"]:
@@ -38,6 +49,7 @@ def loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any], mo
         found.shapes["dinput_numel"] = (values["n_rows"], values["class_extent"])
     if "max_target_len" in values:
         values["states"] = found.values["states"] = 2 * found.values["max_target_len"] + 1
+    found.shapes |= {name: () for name in WEIGHTS if name not in found.shapes}
     extents = {param.name: found.shape_of(of[param.name]) for param in spec.row.pointers}
     return Layout(values, extents, extents)
 
@@ -61,8 +73,14 @@ class _Extents:
             self.values["numel"] = math.prod(shape)
             self._from = self._from or name
             return
+        if words in WEIGHTS:
+            trailing = shape[next((k for k, extent in enumerate(shape) if extent != 1), len(shape)) :]
+            if trailing != self.whole[len(self.whole) - len(trailing) :]:
+                raise InvalidProblemError(f"{name} has shape {shape}, expected that of the last axes of {self.whole}")
+            self.values[words], self.shapes[words] = max(math.prod(shape), 1), shape
+            return
         parts = [word.partition(" by ") for word in words.split(", ")]
-        known = [self.values.get(extent) for extent, _, _ in parts]
+        known = [int(extent) if extent.isdigit() else self.values.get(extent) for extent, _, _ in parts]
         if len(shape) != len(parts) or any([k is not None and k != have for k, have in zip(known, shape)]):
             shown = ", ".join([p[0] if k is None else f"{p[0]} = {k}" for p, k in zip(parts, known)])
             raise InvalidProblemError(f"{name} has shape {shape}, expected ({shown})")

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from baracuda._functions.layout import Layout, Shape, axes_of, check_shape, contiguous
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, as_integer
@@ -13,7 +15,8 @@ from baracuda.errors import InvalidProblemError, UnsupportedError
 
 
 def rows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    shape = shapes["x"]
+    wholes = [a.name for a in spec.arrays if a.name in shapes and _extents_of(spec, a.pointer) == "shape"]
+    shape = shapes["x" if "x" in wholes else wholes[-1]]
     axes = axes_of("axis", numbers["axis"], shape)
     row = tuple([shape[a] for a in axes])
     if not axes:
@@ -24,7 +27,7 @@ def rows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) ->
     extents = {}
     for param in spec.row.pointers:
         of_row = param.shape == "norm_total_extent"
-        extents[param.name] = row if of_row else statistics if " 1 along " in param.shape else shape
+        extents[param.name] = row if of_row else statistics if _of_each_row(param.shape) else shape
     values = {
         "numel": math.prod(shape), "rank": len(shape), "shape": shape, "norm_total_extent": math.prod(row),
         "norm_axes_mask": sum([1 << a for a in axes]),
@@ -37,11 +40,24 @@ def channels(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     shape = shapes["x"]
     if len(shape) < 2:
         raise InvalidProblemError(f"x has shape {shape}, must have an axis of items and one of channels")
-    items, count = shape[:2]
-    values = {"n_extent": items, "c_extent": count, "spatial_extent": math.prod(shape[2:])}
+    items, count, others = shape[0], shape[1], shape[2:]
+    is_last = any(param.name == "channels_last" for param in spec.row.params)
+    if is_last:
+        flag = numbers["channels_last"]
+        if not isinstance(flag, (bool, np.bool_)):
+            raise InvalidProblemError(f"channels_last is {flag!r}, must be a bool")
+        count, others = (shape[-1], shape[1:-1]) if flag else (count, others)
+    values = {"n_extent": items, "c_extent": count, "spatial_extent": math.prod(others)}
     if max(values.values()) > INT32_MAX:
         raise UnsupportedError(f"x has shape {shape}: extents of more than {INT32_MAX} are not supported")
     values |= {name: int(text) if text.isdigit() else values[text] for name, text in spec.fixed.items()}
+    if is_last:
+        values["channels_last"] = int(numbers["channels_last"])
+        written = count if math.prod(shape) else 0
+        of = {"c_extent": (count,), "statistic_count": (count,)}
+        extents = {param.name: of.get(param.shape, shape) for param in spec.row.pointers}
+        extents |= {p.name: (written,) for p in spec.row.pointers if p.is_output and p.shape == "statistic_count"}
+        return _checked(spec, shapes, Layout(values, extents, extents))
     if "num_groups" not in spec.fixed:
         values["num_groups"] = as_integer("num_groups", numbers["num_groups"], 1, INT32_MAX)
         if count % values["num_groups"]:
@@ -51,6 +67,14 @@ def channels(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     of = {"c_extent": (count,), "group_count": groups}
     extents = {param.name: of.get(param.shape, shape) for param in spec.row.pointers}
     return _checked(spec, shapes, Layout(values, extents, extents))
+
+
+def _of_each_row(words: str) -> bool:
+    return " 1 along " in words or words == "row_count"
+
+
+def _extents_of(spec: Spec, pointer: str) -> str:
+    return next((param.shape for param in spec.row.pointers if param.name == pointer), "")
 
 
 def _checked(spec: Spec, shapes: Mapping[str, Shape], layout: Layout) -> Layout:

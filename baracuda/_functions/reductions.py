@@ -42,6 +42,20 @@ def along_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     )  # fmt: skip
 
 
+def over_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Any axes, wherever they are."""
+    shape = shapes["x"]
+    _, axes, result = _parts(shape, numbers)
+    results = tuple([1 if a in axes else extent for a, extent in enumerate(shape)])
+    values = {
+        "numel": math.prod(shape), "rank": len(shape), "shape": shape, "reduce_axes_mask": sum([1 << a for a in axes])
+    }  # fmt: skip
+    outputs = [param.name for param in spec.row.pointers if param.is_output]
+    put_back = functools.partial(_still, shape=shape, axes=axes, keeps=len(result) == len(shape), last=False)
+    extents = {"x": shape} | dict.fromkeys(outputs, results)
+    return Layout(values, extents, dict.fromkeys(outputs, result), seen=dict.fromkeys(outputs, put_back))
+
+
 def gradient(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     """The reduced axes are those along which dy and y stand still."""
     shape = shapes["x"]

@@ -27,6 +27,8 @@ _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
 RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "mod": ("remainder", {}),  # NumPy and PyTorch give it the sign of the divisor
     "remainder": ("fmod", {}),
+    "reduce_fmax": ("nanmax", {}),  # fmax is that of two arrays
+    "reduce_fmin": ("nanmin", {}),
     "repeat": ("tile", {}),
     "affine_grid_2d": ("affine_grid", {}),
     "elu": ("elu", {"p0": "alpha"}),
@@ -86,10 +88,19 @@ class Spec:
     layout: str  # how shapes follow from one another: a name in layouts.LAYOUTS
     fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)  # C's numbers: digits, or the name of another
     extents: Mapping[str, str] = dataclasses.field(default_factory=dict)  # of arrays that C does not read
+    others: tuple[Spec, ...] = ()  # the same by other rows, each with these arguments in this order
+    absent: tuple[str, ...] = ()  # arguments that the row has not: it serves calls that leave them at their defaults
 
     @property
     def row(self) -> Row:
         return self.rows[0]
+
+    def serving(self, values: Mapping[str, Any]) -> list[Spec]:
+        """Itself and others, in the order in which they are tried on a call. A row that takes less comes first."""
+        given = {a.name for a in self.arrays if values.get(a.name) is not None}
+        given |= {n.name for n in self.numbers if values[n.name] != n.default}
+        less = [other for other in self.others if other.absent and not given.intersection(other.absent)]
+        return [*less, self, *[other for other in self.others if not other.absent]]
 
     @property
     def is_partial(self) -> bool:

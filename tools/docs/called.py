@@ -28,8 +28,8 @@ BY_NAME = {
     "beta": "np.array([0.5, 0, -0.5], np.float32)", "target_lengths": "np.array([2])",
 }  # fmt: skip
 SECOND = ("target", "x2", "positive")  # operands that had better not be what the first one is
-NUMBERS = {"size": "(1, 3)", "num_groups": "3"}
-AXIS = {"reduce": "axis=1", "reduce_backward": "axis=1"}
+NUMBERS = {"size": "(1, 3)", "num_groups": "3", "p": "3", "dtype": "np.float16"}
+AXIS = {"reduce": "axis=1", "reduce_axes": "axis=1", "reduce_backward": "axis=1"}
 
 
 def programs(specs: Sequence[Spec]) -> Iterable[tuple[str, str]]:
