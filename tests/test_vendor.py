@@ -218,7 +218,7 @@ def products(tmp_path_factory):
 
 
 def test_products(products):
-    """Layouts, pitches, batches, bias, relu, alpha, beta and C; the workspace begins where cuBLASLt wants it."""
+    """Layouts, pitches, batches, bias, alpha, beta and C; the workspace begins where cuBLASLt wants it."""
     lines = products("layouts", "13")
     asked = [line for line in lines if line.startswith("heuristic")]
     done = [line for line in lines if line.startswith("matmul")]

@@ -147,10 +147,7 @@ Answer ask(const CublasLt& lt, void* handle, Descriptors& of, uint64_t workspace
     return {true, is_good, found.algo};
 }
 
-LtEpilogue epilogue_of(const LibraryMatmul& p) {
-    if (p.bias == nullptr) return p.has_relu ? kLtRelu : kLtPlain;
-    return p.has_relu ? kLtReluBias : kLtBias;
-}
+LtEpilogue epilogue_of(const LibraryMatmul& p) { return p.bias == nullptr ? kLtPlain : kLtBias; }
 
 // The library's functions, null where it is missing. The search through the file system is made once: what a program loads
 // later is found all the same.

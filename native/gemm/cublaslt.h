@@ -20,11 +20,10 @@ struct LibraryMatrix {
 
 enum class LibraryType : int32_t { kF32, kF64, kF16, kBf16 };
 
-// D = relu?(alpha A B + beta C + bias) for each of a batch; C and bias may be null. Pointers, pitches and steps are multiples
+// D = alpha A B + beta C + bias for each of a batch; C and bias may be null. Pointers, pitches and steps are multiples
 // of kLibraryAlignment bytes.
 struct LibraryMatmul {
     LibraryType type, d_type;  // of A and B, and of C, D and bias
-    bool has_relu;
     int64_t m, n, k, batch;
     LibraryMatrix a, b, c, d;
     const void* bias;

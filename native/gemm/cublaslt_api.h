@@ -32,7 +32,7 @@ enum LtPreferenceAttribute : int32_t {
 };
 
 // cublasLtEpilogue_t
-enum LtEpilogue : uint32_t { kLtPlain = 1, kLtRelu = 2, kLtBias = 4, kLtReluBias = 6 };
+enum LtEpilogue : uint32_t { kLtPlain = 1, kLtBias = 4 };
 
 // cublasLtReductionScheme_t: sums of parts of k, in the type of the arithmetic and in a fixed order. The others add up in D,
 // one part after another as they come, or parts that are rounded to D's type.

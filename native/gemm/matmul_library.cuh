@@ -16,9 +16,9 @@ namespace bk {
 // a launch of its. On an H200, bf16, CUDA 13.0 our tensor cores take 2.5 to 3 times its time from 4096^3 on, f32 by FMA 1.6
 // times, and a batch of 4096 products 1.4 times (64^3) to 3.8 times (128 x 128 x 64).
 //
-// TF32 stays ours, since its factors are rounded as the rows say, and so do 8-bit results. gelu and silu are ours (cuBLASLt's
-// gelu is the form by tanh), applied to its sums: those of 16-bit products are f32 in the workspace, kSumBytes of them at a
-// time, so that results are still rounded once.
+// TF32 stays ours, since its factors are rounded as the rows say, and so do 8-bit results. Activations are ours (cuBLASLt's
+// gelu is the form by tanh, and its relu keeps NaN), applied to its sums: those of 16-bit products are f32 in the workspace,
+// kSumBytes of them at a time, so that results are still rounded once.
 constexpr int64_t kLeastLibrarySide = 64, kLeastLibraryTerms = int64_t(1) << 27;
 constexpr int64_t kSumBytes = int64_t(64) << 20, kBandRows = 128;  // bands are of multiples of so many rows
 
@@ -26,9 +26,7 @@ template <class T>
 constexpr bool kLibraryHasType =
     std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
-constexpr bool is_in_library(Activation activation) {
-    return activation == Activation::kNone || activation == Activation::kRelu;
-}
+constexpr bool is_in_library(Activation activation) { return activation == Activation::kNone; }
 
 // Whether sums pass through the workspace.
 template <class T>
@@ -69,7 +67,6 @@ bool library_matmul(const Matmul<T>& p, LibraryMatmul* out) {
     const LibraryMatrix d = library_matrix(e.d, e.d_at);
     *out = {library_type<T>(),
             library_type<T>(),
-            e.activation == Activation::kRelu,
             p.m,
             p.n,
             p.k,

@@ -47,7 +47,8 @@ struct RepeatedWeight {
     struct Run {
         const C* from;
         int64_t step, count;
-        BK_HD C operator()(int64_t k) const { return from == nullptr ? C(1) : from[k * step]; }
+        // Elements behind the last of a run are computed where these fill a vector, and not stored.
+        BK_HD C operator()(int64_t k) const { return from == nullptr ? C(1) : from[(k < count ? k : 0) * step]; }
     };
     BK_HD Run at(int64_t first) const {
         if (weight == nullptr) return {nullptr, 0, INT64_MAX};

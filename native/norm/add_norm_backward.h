@@ -100,9 +100,7 @@ struct AddNormGradient {
         BK_TRY(find_workspace(launch, workspace_size(), &found));
         const C* const center = mean == nullptr ? statistic : mean;
         // Before dx, which may lie on dy or sum.
-        if (dgamma != nullptr || dbeta != nullptr)
-            BK_TRY(reduce(launch, columns(), Columns{{is_centered, false}}, outputs(dgamma, dbeta),
-                          inputs(dy, sum, center, statistic)));
+        if (dgamma != nullptr || dbeta != nullptr) BK_TRY(sum_columns(launch, dy, sum, center, statistic, dgamma, dbeta));
         Function f{};
         f.is_centered = is_centered;
         f.has_gamma = gamma != nullptr;
@@ -119,6 +117,13 @@ private:
         return shape.axes(
             {stride_dy, has_dsum ? stride_dsum : stride_dy, stride_sum, has_gamma ? nullptr : stride_sum, stride_dx},
             {nullptr, nullptr});
+    }
+
+    // Apart, so that its buffers and those of the rows are not on the stack together.
+    BK_COLD Status sum_columns(const Launch& launch, const T* dy, const T* sum, const C* center, const C* statistic, T* dgamma,
+                               T* dbeta) const {
+        return reduce(launch, columns(), Columns{{is_centered, false}}, outputs(dgamma, dbeta),
+                      inputs(dy, sum, center, statistic));
     }
 
     ReduceAxes<4, 2> columns() const {

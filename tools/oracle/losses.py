@@ -246,7 +246,7 @@ def weighted_cross_entropy(
     lse = log_sum_exp(x)
     value = np.where(q == 0, 0.0, q * (lse[:, None] - x)).sum(axis=1)
     spread = spread_of(x)
-    size = np.abs(q).sum(axis=1) * 2 * spread + counts * abs(z) * spread**2 * 4
+    size = np.abs(q).sum(axis=1) * 2 * spread + (counts * abs(z) * spread**2 * 4 if z else 0.0)
     value = value + np.where(counts & (z != 0), z * lse**2, 0.0)
     return value, size + np.abs(np.nan_to_num(value))
 

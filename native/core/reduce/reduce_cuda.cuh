@@ -164,15 +164,6 @@ BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<
     }
 }
 
-// Whether a reducer writes the outputs itself, by store().
-template <class R, class Out, class = void>
-constexpr bool kStores = false;
-template <class R, class Out>
-constexpr bool kStores<
-    R, Out,
-    std::void_t<decltype(std::declval<const R&>().store(std::declval<const Out&>().pointer, std::declval<const int64_t*>(),
-                                                        std::declval<const typename R::Acc&>(), 0))>> = true;
-
 // Writes the results or, where they are split, `parts`, one part of every result after another.
 template <int N, class R, class Out, class In, class Each>
 __global__ void __launch_bounds__(kReduceThreads, kReduceResident<Each>)
@@ -232,7 +223,7 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceResident<Each>)
         acc[lane] = combine_threads(reducer, acc[lane], grid.deep, grid.across, depth, grid.along_terms);
     }
     if (depth != 0 || !exists) return;
-    if constexpr (kFinishes<R> && !kStores<R, Out> && N > 1 && N * Out::widest <= kVectorBytes) {
+    if constexpr (kFinishes<R> && N > 1 && N * Out::widest <= kVectorBytes) {
         if (grid.dense_results && parts == nullptr) {
             typename Out::template Vectors<N> y;
 #pragma unroll
