@@ -68,10 +68,18 @@ def array_of(spec, problem, argument):
         return cells(array).reshape(problem.scalars["n_extent"], -1)
     if shape == "results" and problem.scalars["reduction_mode"]:
         return cells(array).reshape(())
+    if is_mean_over_batch(problem) and shape == "numel":
+        return cells(array).reshape(problem.scalars["batch"], -1)
     if spec.layout == "reduce_backward" and argument.name in ("dy", "y"):
         axes = axes_of(spec, problem)
         return cells(array)[tuple(slice(0, 1) if d in axes else slice(None) for d in range(len(array.shape)))]
     return cells(array)
+
+
+def is_mean_over_batch(problem):
+    """Whether a loss divides by the extent of the first axis, which it is told, not by the number of elements."""
+    scalars = problem.scalars
+    return "batch" in scalars and scalars["reduction_mode"] == 1 and scalars["batch"] != scalars["numel"]
 
 
 def numbers_of(spec, problem):
@@ -90,7 +98,7 @@ def numbers_of(spec, problem):
         elif number.number == "inv_tau":
             value = 1 / value
         elif number.number == "reduction_mode":
-            value = REDUCTIONS[value]
+            value = "batchmean" if is_mean_over_batch(problem) else REDUCTIONS[value]
         elif number.name == "dtype":
             value = problem.arrays["dx"].dtype
         elif number.number in FLAGS:
@@ -108,8 +116,8 @@ def is_of(spec, problem):
     if spec.layout == "reduce_to":
         return all(want in (1, have) for have, want in zip(problem.host["input_shape"], problem.host["output_shape"]))
     scalars = problem.scalars
-    if scalars.get("batch", 0) != problem.scalars.get("numel", 0) and "batch" in scalars:
-        return False  # the mean over rows is "batchmean"
+    if is_mean_over_batch(problem) and (scalars["numel"] == 0 or scalars["numel"] % scalars["batch"]):
+        return False  # of rows that are not whole
     if any(scalars.get(name, 1) not in (1, scalars.get("numel")) for name in ("weight_extent", "pos_weight_extent")):
         return False  # of axes, which the problem has not
     if "ignore_index" in {n.name for n in spec.numbers} & set(spec.absent) and scalars["reduction_mode"] == 1:
@@ -129,10 +137,11 @@ def test_problems_of_the_cases(name):
         with Tries() as tries:
             for row in spec.rows:
                 case = CASES[row.name]
+                main = "f32" if "f32" in row.slots["T"] else row.slots["T"][0]  # the dtype of which all are tried
                 for op, slots in instances(row):
                     if not is_served(spec, slots):
                         continue
-                    for label in case.problems if slots["T"] == "f32" else (case.plain, *case.brief[:2]):
+                    for label in case.problems if slots["T"] == main else (case.plain, *case.brief[:2]):
                         problem = case.problems[label](Draw(slots, label))
                         if is_of(spec, problem):
                             tried += 1

@@ -202,7 +202,8 @@ struct WeightedCrossEntropyRows : RowDefaults {
     BK_HD Part part(const Row& row, const Acc& mine) const { return {math::exp<T>(base_of(mine.max) - row.max) * row.factor}; }
     BK_HD Pack<C> map(const Row& row, const Part& part, int64_t j, Held e) const {
         C slope = e * part.factor - math::select(static_cast<int32_t>(j) == row.target, row.on, row.off);
-        if (weight != nullptr && each != C(0)) slope -= row.scale * each * weight[j];
+        if (weight != nullptr && each != C(0))
+            slope -= row.scale * each * weight[j < classes ? j : 0];  // of a row's end, vectors have more
         return pack(math::select(row.target < 0, C(0), slope));
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }

@@ -143,7 +143,7 @@ int main(int, char** arguments) {
         std::vector<std::thread> threads;
         for (int t = 0; t < 8; ++t)
             threads.emplace_back([] {
-                for (int i = 0; i < 50; ++i) multiply<float>(i % 2 == 0, i % 3 == 0, 1 + i % 5, false, false, 1, 0, nullptr);
+                for (int i = 0; i < 50; ++i) multiply<float>(i % 2 == 0, i % 3 == 0, 1 + i % 5, false, 1, 0, nullptr);
             });
         for (std::thread& thread : threads) thread.join();
     }

@@ -11,21 +11,28 @@ TABLE = "np.array([[0.5, 2, 3], [1, 0.25, 4]], np.float32)"
 SHARES = "np.array([[0.2, 0.7, 0.9], [0.4, 0.5, 0.1]], np.float32)"
 OTHERS = "np.array([[0.3, 0.6, 1], [0.1, 0.5, 0.2]], np.float32)"
 LABELS = "np.array([2, 0])"
-# Operands by C's dtype and shape, of losses; by name, of all else.
+# Operands of losses by name, else by C's dtype and shape; of all else by name.
 OF_LOSSES = {
     ("T", "numel"): SHARES, ("i64", "numel"): "np.array([[1, -1, 1], [-1, 1, 1]])",
     ("T", "n_rows"): "np.array([1, -1], np.float32)", ("i64", "n_rows"): LABELS,
+    ("I", "n_rows"): LABELS, ("T.compute", "pos_weight_extent"): "np.array([1, 2, 0.5], np.float32)",
+    ("T.compute", "weight_extent"): OTHERS,
+    ("T.compute", "class_extent"): "np.array([1, 2, 0.5], np.float32)",
     ("i64", "n_rows, class_extent"): "np.array([[0, -1, -1], [2, 0, -1]])",
     ("T", "n_rows, class_extent"): SHARES, ("T", "n_rows, d_extent"): SHARES,
     ("T", "max_time, batch_size, num_classes"): (
         "bk.log_softmax(np.array([[[0, 2, 1]], [[1, 0, 2]], [[2, 1, 0]]], np.float32))  # frames, samples, classes"
     ),
     ("i64", "batch_size, max_target_len"): "np.array([[1, 2]])", ("i64", "batch_size"): "np.array([3])",
+    "target_lengths": "np.array([2])",
 }  # fmt: skip
 BY_NAME = {
     "u": "np.random.default_rng(1).random((2, 3), np.float32)", "gamma": "np.array([1, 2, 3], np.float32)",
     "weight": OTHERS, "bias": "np.array([1, -1], np.float32)", "b": "np.array([[1, 0], [0, 1], [1, 1]], np.float32)",
-    "beta": "np.array([0.5, 0, -0.5], np.float32)", "target_lengths": "np.array([2])",
+    "beta": "np.array([0.5, 0, -0.5], np.float32)", "residual": OTHERS, "g": "np.array([[1], [2]], np.float32)",
+    "running_mean": "np.array([1, 1, 2], np.float32)", "running_var": "np.array([1, 2, 0.5], np.float32)",
+    "mask": "np.array([[True, True, False], [False, True, True]])", ("softmax", "bias"): OTHERS,
+    "dsum": "np.full_like(sum, 0.5)",
 }  # fmt: skip
 SECOND = ("target", "x2", "positive")  # operands that had better not be what the first one is
 NUMBERS = {"size": "(1, 3)", "num_groups": "3", "p": "3", "dtype": "np.float16"}
@@ -60,7 +67,9 @@ def of_gradient(whole: Spec, gradient: Spec) -> Iterable[str]:
     if "per_sample_loss" in [a.name for a in gradient.arrays]:
         alone = call(whole, 'reduction="none"')
         yield f"per_sample_loss = {alone}[0]"
-    assert {a.name for a in gradient.arrays} <= {*given, *results, "dy", "per_sample_loss"}, gradient.name
+    for other in gradient.arrays:  # other gradients that arrive
+        if other.name not in (*given, *results, "dy", "per_sample_loss"):
+            yield f"{other.name} = {BY_NAME[other.name]}"
     more = ["scale=1 / 2"] if any(n.name == "scale" for n in gradient.numbers) else []  # over the sum of target_lengths
     if len(gradient.outputs) == 1:
         yield f"print({call(gradient, *more)})"
@@ -83,13 +92,12 @@ def call(spec: Spec, *more: str) -> str:
 
 
 def operand(spec: Spec, argument: Argument) -> str:
-    if argument.name in BY_NAME:
-        return BY_NAME[argument.name]
     if spec.layout != "loss":
-        return TABLE
+        found = BY_NAME.get((spec.layout, argument.name)) or BY_NAME.get(argument.name, TABLE)
+        return found if "f32" in spec.row.slots.get("T", ("f32",)) else found.replace("float32", "float16")
     param = next(p for p in spec.row.params if p.name == argument.pointer)
     words = ", ".join(word.split(" by ")[0] for word in param.shape.split(", "))
-    found = OF_LOSSES[param.dtype, words]
+    found = OF_LOSSES.get(argument.name) or OF_LOSSES[param.dtype, words]
     return OTHERS if found is SHARES and argument.name in SECOND else found
 
 
