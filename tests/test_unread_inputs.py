@@ -44,9 +44,7 @@ def test_rows_with_several_gradients_are_here():
         inputs = [p.name for p in ROWS[name].pointers if not p.is_output]
         if len(inputs) == 1:  # which every result is of
             continue
-        assert (
-            ROWS[name].reads or inputs == ["cond", "dy"] or ROWS[name].family in ("loss", "norm", "scan")
-        ), name
+        assert ROWS[name].reads or inputs == ["cond", "dy"] or ROWS[name].family in ("loss", "norm", "scan"), name
 
 
 @pytest.mark.parametrize("op", INSTANCES)

@@ -47,7 +47,7 @@ def programs(specs: Sequence[Spec]) -> Iterable[tuple[str, str]]:
         stem = spec.name
         lines = [f"{a.name} = {operand(spec, a)}" for a in spec.arrays]
         yield spec.name, "\n".join([*lines, shown(spec)])
-        gradient, whole = known.get(f"{stem}_backward"), known.get(f"{stem}_forward", spec)
+        gradient, whole = known.get(f"{stem}_backward"), all_specs().get(f"{stem}_forward", spec)
         if gradient is not None:
             yield f"Gradient of {stem}", "\n".join(of_gradient(whole, gradient))
     for gradient in specs:  # of functions that have pages of their own
