@@ -187,11 +187,8 @@ def test_the_allocator_makes_results_and_workspaces():
         x = bk.tensor(np.ones((4096, 8), np.float32))
         assert bk.download(bk.neg(x)).sum() == -4096 * 8
         assert taken == [(4096 * 8 * 4, "cpu")]
-        row = np.ones((1, 8), np.float32)
-        _, db = bk.mul_backward(
-            np.ones((4096, 8), np.float32), np.ones((4096, 8), np.float32), row, needs=(False, True)
-        )
-        assert db.tolist() == [[4096] * 8]
+        frames = np.zeros((6, 2, 3), np.float32)  # results of NumPy's, and a workspace
+        assert bk.ctc_loss(frames, np.array([[1, 2], [2, 1]]), np.array([6, 6]), np.array([2, 2])) < np.inf
         assert len(taken) == 2
     finally:
         bk.set_allocator(None)

@@ -201,11 +201,10 @@ def test_a_workspace_that_is_too_short_is_an_error(name, deterministic):
 
 
 def test_a_short_workspace_on_the_library(library):
-    """db of ADD is a sum over 4096 rows: 8 bytes are what C refuses as well, with the number that Python gives."""
-    descriptor = bk.BinaryBackwardDescriptor(bk.BinaryKind.ADD, (4096, 8), element=bk.f32)
-    plan = bk.BinaryBackwardPlan.select(None, descriptor)
-    dy, db = bk.zeros((4096, 8)), bk.zeros((1, 8))
-    args = bk.BinaryBackwardArgs(dy, db=db)
+    """8 bytes are what C refuses as well, with the number that Python gives, for a sum that groups 4096 rows first."""
+    plan = bk.UnsortedSegmentSumPlan.select(None, bk.UnsortedSegmentSumDescriptor(4096, 8, 5, element=bk.bf16))
+    x, ids = bk.zeros((4096, 8), bk.bf16), bk.zeros((4096,), bk.i32)
+    args = bk.UnsortedSegmentSumArgs(x, ids, bk.empty((5, 8), bk.bf16))
     with pytest.raises(bk.WorkspaceTooSmallError) as caught:
         plan.run(None, bk.empty((8,), bk.u8), args)
     assert (caught.value.needed, caught.value.got) == (plan.workspace_size_for(args), 8)
@@ -214,9 +213,11 @@ def test_a_short_workspace_on_the_library(library):
     assert library.function(op.name)(*call, scratch.pointer, 8, null) == 4
     assert f">= {caught.value.needed}" in library.last_error()
     plan.run(None, bk.workspace(plan, args), args)
-    assert plan.workspace_size_for(bk.BinaryBackwardArgs(dy, da=bk.zeros((4096, 8)))) == 0
-    plan.run(None, bk.empty((8,), bk.u8), bk.BinaryBackwardArgs(dy, da=bk.zeros((4096, 8))))  # none is taken
-    plan.run(None, bk.empty((0,), bk.u8), args)  # no bytes are no workspace
+    descriptor = bk.BinaryBackwardDescriptor(bk.BinaryKind.ADD, (4096, 8), element=bk.f32)
+    whole, sums = bk.BinaryBackwardPlan.select(None, descriptor), bk.zeros((4096, 8))
+    assert whole.workspace_size_for(bk.BinaryBackwardArgs(sums, da=bk.zeros((4096, 8)))) == 0
+    whole.run(None, bk.empty((8,), bk.u8), bk.BinaryBackwardArgs(sums, da=bk.zeros((4096, 8))))  # none is taken
+    whole.run(None, bk.empty((0,), bk.u8), bk.BinaryBackwardArgs(sums, db=bk.zeros((1, 8))))  # no bytes are none
 
 
 # --- gradients that are sums ------------------------------------------------------------------------------------------

@@ -42,9 +42,9 @@ def test_rows_with_several_gradients_are_here():
     """Their inputs but the first are read by all outputs, or the row says which; some families read all of them."""
     for name in SEVERAL:
         inputs = [p.name for p in ROWS[name].pointers if not p.is_output]
-        assert (
-            ROWS[name].reads or inputs in (["dy"], ["cond", "dy"]) or ROWS[name].family in ("loss", "norm", "scan")
-        ), name
+        if len(inputs) == 1:  # which every result is of
+            continue
+        assert ROWS[name].reads or inputs == ["cond", "dy"] or ROWS[name].family in ("loss", "norm", "scan"), name
 
 
 @pytest.mark.parametrize("op", INSTANCES)

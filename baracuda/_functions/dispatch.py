@@ -342,6 +342,9 @@ class _Preparation:
         return wanted
 
     def _backend(self) -> str | None:
+        """Whose memory the arrays are in; None where none of them says. Numbers alone become NumPy arrays."""
+        if not self.likes:
+            return "cpu"
         places = {name: view.device for name, view in self.views.items() if view is not None and view.device}
         if len(set(places.values())) > 1:
             raise InvalidProblemError(", ".join(f"{name} is in {place} memory" for name, place in places.items()))

@@ -57,8 +57,14 @@ def mean(x, axes):
 
 
 def prod(x, axes):
-    value = x.prod(axes, keepdims=True)
-    return Expected(value, count_of(x, axes), np.abs(value))
+    """Equal factors make equal partial products, whose errors are not independent but add up: they count as often."""
+    value, n = x.prod(axes, keepdims=True), count_of(x, axes)
+    if n == 0:
+        return Expected(value, n, np.abs(value))
+    kept_first = np.moveaxis(x, axes, range(-len(axes), 0)) if axes else x[..., None]
+    rows = np.sort(kept_first.reshape(*kept_first.shape[: x.ndim - len(axes)], n), -1)
+    distinct = 1 + (rows[..., 1:] != rows[..., :-1]).sum(-1)
+    return Expected(value, n, np.abs(value) * (n / distinct).reshape(value.shape))
 
 
 def norm2(x, axes):

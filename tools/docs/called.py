@@ -32,6 +32,7 @@ BY_NAME = {
     "beta": "np.array([0.5, 0, -0.5], np.float32)", "residual": OTHERS, "g": "np.array([[1], [2]], np.float32)",
     "running_mean": "np.array([1, 1, 2], np.float32)", "running_var": "np.array([1, 2, 0.5], np.float32)",
     "mask": "np.array([[True, True, False], [False, True, True]])", ("softmax", "bias"): OTHERS,
+    ("masked_log_softmax", "mask"): "np.ones((2, 3), bool)",  # of an element that is masked it is -inf
     "dsum": "np.full_like(sum, 0.5)",
 }  # fmt: skip
 SECOND = ("target", "x2", "positive")  # operands that had better not be what the first one is
@@ -47,7 +48,7 @@ def programs(specs: Sequence[Spec]) -> Iterable[tuple[str, str]]:
         stem = spec.name
         lines = [f"{a.name} = {operand(spec, a)}" for a in spec.arrays]
         yield spec.name, "\n".join([*lines, shown(spec)])
-        gradient, whole = known.get(f"{stem}_backward"), known.get(f"{stem}_forward", spec)
+        gradient, whole = known.get(f"{stem}_backward"), all_specs().get(f"{stem}_forward", spec)
         if gradient is not None:
             yield f"Gradient of {stem}", "\n".join(of_gradient(whole, gradient))
     for gradient in specs:  # of functions that have pages of their own
@@ -93,7 +94,8 @@ def call(spec: Spec, *more: str) -> str:
 
 def operand(spec: Spec, argument: Argument) -> str:
     if spec.layout != "loss":
-        found = BY_NAME.get((spec.layout, argument.name)) or BY_NAME.get(argument.name, TABLE)
+        named = [BY_NAME.get(key) for key in ((spec.name, argument.name), (spec.layout, argument.name), argument.name)]
+        found = next(filter(None, named), TABLE)
         return found if "f32" in spec.row.slots.get("T", ("f32",)) else found.replace("float32", "float16")
     param = next(p for p in spec.row.params if p.name == argument.pointer)
     words = ", ".join(word.split(" by ")[0] for word in param.shape.split(", "))

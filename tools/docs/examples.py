@@ -140,7 +140,10 @@ def of_number(spec: Spec, argument: Argument) -> str:
 
 def functions_of(group: Group) -> list[Spec]:
     """The Python functions whose ops are on a group's page."""
-    return [spec for spec in specs().values() if base(spec.row, spec.function) == group.key]
+    return [
+        spec for spec in specs().values()
+        if any(base(each.row, each.function) == group.key for each in (spec, *spec.others))
+    ]  # fmt: skip
 
 
 def backward_operands(group: Group) -> dict[str, str]:
