@@ -284,9 +284,7 @@ def test_ldexp_algebra(library, dtype):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_ldexp_gradients_beyond_the_range(library, dtype):
-    """Terms of a sum are those of the compute type: infinite where it has none, whatever cancels them. One that is a
-    product may be added before it is rounded, so that infinities of opposite signs can be the exact sum's.
-    """
+    """Terms of a sum are those of the compute type: infinite where it has none, whatever cancels them."""
     op, top = f"binary_ldexp_backward_{dtype}_strided", 1024 if dtype == "f64" else 128
     rng = rng_of(dtype, "terms")
     pairs = [
@@ -309,10 +307,7 @@ def test_ldexp_gradients_beyond_the_range(library, dtype):
         with np.errstate(all="ignore"):
             terms = round_to(np.ldexp(dy, b.astype(np.int32)), COMPUTE[dtype])
             total = round_to(terms.sum(keepdims=True), dtype)
-            exact = round_to(np.ldexp(dy, b.astype(np.int32)).sum(keepdims=True), dtype)
-        got = outcome.values("da")[:1]
-        if not (np.isnan(total[0]) and np.array_equal(got, exact)):
-            np.testing.assert_array_equal(got, total, f"dy = {dy}, b = {b}")
+        np.testing.assert_array_equal(outcome.values("da")[:1], total, f"dy = {dy}, b = {b}")
 
 
 @pytest.mark.parametrize("dtype", (*FLOATS, *INTEGERS, "bool"))

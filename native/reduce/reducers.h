@@ -120,6 +120,7 @@ struct ArgReducer {
         Key key;
         int64_t index;
     };
+    static constexpr bool keeps_first = true;
     BK_HD Acc identity() const { return {Order::least(), 0}; }
     BK_HD void add(Acc& acc, int64_t index, Key x) const {
         const Key key = order.key(x);

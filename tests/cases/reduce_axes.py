@@ -86,6 +86,7 @@ SHAPES = {
     "long": ((100, 7, 301), (0, 2), {}),
     "large": ((33, 10, 103), (1, 2), {}),
     "ties": ((13, 7, 10), (1, 2), {"kind": "ties"}),
+    "ties_turned": ((6, 40, 7), (0, 1), {"x": TURNED, "kind": "ties"}),
     "lowest": ((13, 7, 10), (0, 2), {"kind": "lowest"}),
 }
 EMPTY = {"nothing": ((3, 0, 5), (1,), {}), "nothing_null": ((0, 4, 0), (0, 2), {"null": ("x",)})}

@@ -87,7 +87,7 @@ BK_COLD ReducePlan<In, Out> plan_reduce(const ReduceAxes<In, Out>& axes, int inp
         stride[In] = index = axes.reduced.extent[d] == 0 ? 0 : index / axes.reduced.extent[d];
         reduced.append(axes.reduced.extent[d], stride);
     }
-    plan.reduced = collapse_by(reduced, leader);
+    plan.reduced = collapse_by(reduced, kKeepsFirst<R> ? In : leader);  // In is the position
     const auto step = [leader](const auto& layout) {
         return layout.rank > 0 ? magnitude(layout.stride[leader][layout.rank - 1]) : INT64_MAX;
     };

@@ -15,6 +15,7 @@
 //   void settle(Acc&, int64_t terms) const;       after every kReduceRun terms at most, and before combine: how many were
 //                                                 added since the last time. Sums move what they have to a second number
 //   static constexpr bool ignores_index = true;   add() does not look at the index: axes merge whatever their order
+//   static constexpr bool keeps_first = true;     of equal terms add() keeps the one that came first: they come by position
 //   void store(const Pack<Out*...>&, const int64_t* offset, const Acc&, int64_t count) const;    instead of finish(): writes
 //                                                 the outputs at their offsets, in elements
 //   P parts() const;                              a reducer of the same Acc which combines parts and finishes in this one's
@@ -35,6 +36,11 @@ template <class R, class = void>
 constexpr bool kIgnoresIndex = false;
 template <class R>
 constexpr bool kIgnoresIndex<R, std::enable_if_t<R::ignores_index>> = true;
+
+template <class R, class = void>
+constexpr bool kKeepsFirst = false;
+template <class R>
+constexpr bool kKeepsFirst<R, std::enable_if_t<R::keeps_first>> = true;
 
 template <class R, class... C>
 BK_HD auto start_of(const R& reducer, int, C... x) -> decltype(reducer.start(x...)) {

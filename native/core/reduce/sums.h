@@ -63,6 +63,21 @@ BK_HD auto pick(const Pack<C...>& values, int index, std::index_sequence<O...>) 
     return value;
 }
 
+// Of terms that are rounded first: a product is not to be added exactly, for infinities of opposite signs are to meet.
+template <class C>
+BK_HD C add_rounded(C a, C b) {
+#if BK_ON_GPU
+    if constexpr (std::is_same_v<C, float>)
+        return __fadd_rn(a, b);
+    else if constexpr (std::is_same_v<C, double>)
+        return __dadd_rn(a, b);
+    else
+        return a + b;
+#else
+    return a + b;
+#endif
+}
+
 // SumReducer of result number `output` of a functor, all of whose results of a term add() returns.
 template <class Fn, class C>
 struct TermSum {
@@ -85,12 +100,12 @@ struct TermSum {
 private:
     template <class V>
     BK_HD V add_picked(Acc& acc, const Pack<V>& value) const {
-        acc.recent += get<0>(value);
+        acc.recent = add_rounded(acc.recent, get<0>(value));
         return get<0>(value);
     }
     template <class... V>
     BK_HD Pack<V...> add_picked(Acc& acc, const Pack<V...>& values) const {
-        acc.recent += pick(values, output, std::index_sequence_for<V...>{});
+        acc.recent = add_rounded(acc.recent, pick(values, output, std::index_sequence_for<V...>{}));
         return values;
     }
 };
