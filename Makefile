@@ -313,13 +313,15 @@ docs: cpu gen $(DOCS_READY) ## the documentation, a site that needs no server: b
 	$(Q)NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet -f $(BUILD)/docs-src/mkdocs.yml -d $(abspath $(BUILD)/docs)
 
 SANITIZE := -fsanitize=address,undefined,float-cast-overflow
+SAN_LIBRARY = $(OUT:$(BUILD)%=$(BUILD)/san%)/cpu/libbaracuda_kernels.so
+SAN_TESTS ?= tests
 san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitizer and UndefinedBehaviorSanitizer
 	@echo "make san: builds the CPU library with sanitizers, then runs the tests that call it: longer than make test"
 	@$(MAKE) --no-print-directory cpu BUILD=$(BUILD)/san SAN_LINK="$(SANITIZE)" \
 	    CXXFLAGS="-O1 -g1 $(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -DBK_ONE_ISA"
 	$(Q)LD_PRELOAD="$(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libubsan.so)" \
-	    ASAN_OPTIONS=detect_leaks=0 BARACUDA_LIB=$(BUILD)/san/cpu/libbaracuda_kernels.so \
-	    $(PY) -m pytest tests -m "not unsanitized" $(TEST_ARGS)
+	    ASAN_OPTIONS=detect_leaks=0 BARACUDA_LIB=$(SAN_LIBRARY) \
+	    $(PY) -m pytest $(SAN_TESTS) -m "not unsanitized" $(TEST_ARGS)
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
 CXX_FILES := $(foreach p,*.h *.cuh *.cu *.cpp,$(call NATIVE,$(p))) \

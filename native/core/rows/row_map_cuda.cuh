@@ -23,7 +23,7 @@ constexpr int kMostRowThreads = 1024;
 constexpr int kRowThreads = 512;      // of a block that has rows to itself: two of them share a multiprocessor
 constexpr int kPassingThreads = 256;  // of a block that takes the tiles of a row one after another: four share a multiprocessor
 constexpr int kMostRowCluster = 8;
-constexpr int64_t kRowTargetThreads = int64_t{1} << 17;  // about what fills a large chip: a constant, since results depend on it
+constexpr int64_t kRowTargetThreads = int64_t{1} << 17;  // about what fills a large chip; constant, as results are
 
 // Whether this library has code for clusters of blocks, which a chip that has them then runs.
 constexpr bool kHasClusterCode = [] {
