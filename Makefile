@@ -268,7 +268,7 @@ LIBRARIES := cpu $(if $(HAS_GPU),maybe-cuda)
 
 # All that the demo calls, which tests/test_demo.py holds against it.
 DEMO_TIME := half a minute on two idle cores at first, seconds after that$(if $(HAS_GPU),; the kernels of the GPU take some minutes more)
-TEST_TIME := 29,000 of them take 7 minutes, and half of that with TEST_ARGS="-n 2"
+TEST_TIME := 43,000 of them take 20 minutes, and half of that with TEST_ARGS="-n 2"
 DEMO_PART := FAMILIES="attention embedding segment shape_layout elementwise.lerp" DTYPES=f32
 
 demo: ## train a text classifier with the kernels
