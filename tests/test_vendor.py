@@ -229,7 +229,7 @@ def test_products(products):
     }
     numbers = {(int(w[2]), int(w[4])) for w in map(str.split, done)}
     assert numbers == {(0, 68), (1, 70)}
-    assert {int(line.split()[6]) for line in done} == {1, 2, 4, 6}
+    assert {int(line.split()[6]) for line in done} == {1, 4}
     assert not [line for line in done if "misaligned" in line]
 
 
