@@ -58,7 +58,7 @@ struct FloatOrder {
     }
 };
 
-// The same order without NaN: a number is greater than NaN.
+// An order of floats in which any number is greater than NaN.
 template <class T>
 struct NumberOrder {
     using Key = compute_t<T>;
