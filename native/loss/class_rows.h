@@ -88,6 +88,11 @@ struct CrossEntropyRows : RowDefaults {
         const Acc high = first ? a : b, low = first ? b : a;
         return {high.max, high.sum + low.sum * math::exp<T>(low.max - base_of(high.max)), a.picked + b.picked};
     }
+    template <class L>
+    BK_HD Acc merge(const Acc& mine, const L& lanes) const {
+        const C max = lanes.largest(mine.max);
+        return {max, lanes.sum(mine.sum * math::exp_of_negative<T>(mine.max - base_of(max))), lanes.sum(mine.picked)};
+    }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row.max = base_of(all.max);
         row.term = row.target < 0 ? C(0) : math::log<T>(all.sum) + (row.max - all.picked);
@@ -119,6 +124,7 @@ struct ClassWeight {
 template <class T>
 struct WeightedCrossEntropyRows : RowDefaults {
     static constexpr bool kOnePass = true;
+    static constexpr int kHeldBytes = 64;  // a row's numbers need registers too
     using C = compute_t<T>;
     struct Acc {
         C max, sum, picked, weights;  // of exp(x - base_of(max)); q x; w where `each` has it
@@ -188,6 +194,12 @@ struct WeightedCrossEntropyRows : RowDefaults {
         const Acc high = first ? a : b, low = first ? b : a;
         return {high.max, high.sum + low.sum * math::exp<T>(low.max - base_of(high.max)), a.picked + b.picked,
                 a.weights + b.weights};
+    }
+    template <class L>
+    BK_HD Acc merge(const Acc& mine, const L& lanes) const {
+        const C max = lanes.largest(mine.max);
+        return {max, lanes.sum(mine.sum * math::exp_of_negative<T>(mine.max - base_of(max))), lanes.sum(mine.picked),
+                lanes.sum(mine.weights)};
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row.max = base_of(all.max);

@@ -40,7 +40,7 @@ struct RunningMoments : GroupMoments<T> {
 // y = (x - mean) * scale * gamma + beta, with numbers of the row or, where a row has an element a channel, of the position.
 template <class T>
 struct BatchApply : RowDefaults {
-    static constexpr bool kOnePass = true;
+    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
     using C = compute_t<T>;
     using Acc = C;  // of nothing
     using Held = C;
@@ -63,6 +63,10 @@ struct BatchApply : RowDefaults {
         return 0;
     }
     BK_HD Acc combine(const Acc& a, const Acc&) const { return a; }
+    template <class L>
+    BK_HD Acc merge(const Acc& mine, const L&) const {
+        return mine;
+    }
     BK_HD bool finish(Row&, const Acc&, int64_t) const { return false; }
     BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, Held x, C mean, C statistic, C gamma, C beta) const {
         const Row of = of_columns ? start(mean, statistic, gamma, beta) : row;

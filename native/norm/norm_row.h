@@ -19,7 +19,12 @@ template <class C>
 struct NormRow {
     C mean = 0, spread = 0, scale = 0;  // spread = sqrt(variance + eps) = 1 / scale
     C gamma = 1, beta = 0;              // of the whole row
-    int64_t place = 0;                  // of the first of its channels
+};
+
+// A row of several channels.
+template <class Row>
+struct OfChannels : Row {
+    int64_t place = 0;  // of the first of them
 };
 
 template <class C>
@@ -35,6 +40,8 @@ struct NormChannels {
     FastDiv<uint32_t> extent;
     uint32_t size = 0;  // of a row
 
+    BK_HD bool spans(int64_t n) const { return extent.divisor() % static_cast<uint32_t>(n) == 0; }
+
     // Vectors reach over the ends of a row: what is found there is not used.
     BK_HD int64_t at(int64_t place, int64_t j) const {
         const uint32_t position = static_cast<uint32_t>(j);
@@ -44,7 +51,7 @@ struct NormChannels {
 
 template <class T>
 struct NormForward : RowDefaults {
-    static constexpr bool kOnePass = true;
+    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
     using C = compute_t<T>;
     using Row = NormRow<C>;
     using Acc = NormMoments<C>;
@@ -74,23 +81,16 @@ struct NormForward : RowDefaults {
         const C count = static_cast<C>(where.count());
         Acc acc{count, 0, 0, 0};
         if (has_statistics) return acc;
-        C term[N];
+        C x[N];
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) x[i] = held[i].x;
         if (is_centered) {
-#if BK_ON_GPU
-#pragma unroll
-#endif
-            for (int i = 0; i < N; ++i) term[i] = where.has(i) ? held[i].x : C(0);
-            acc.sum = sum_of(term);
-            acc.mean = acc.sum / math::max(count, C(1));
+            acc.sum = sum_of(x);
+            acc.mean = acc.sum * math::reciprocal<T>(math::max(count, C(1)));
         }
-#if BK_ON_GPU
-#pragma unroll
-#endif
-        for (int i = 0; i < N; ++i) {
-            const C distance = where.has(i) ? held[i].x - acc.mean : C(0);
-            term[i] = distance * distance;
-        }
-        acc.squares = sum_of(term);
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) x[i] = where.has(i) ? x[i] - acc.mean : C(0);
+        acc.squares = sum_of_products(x, x);
         return acc;
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
@@ -101,11 +101,21 @@ struct NormForward : RowDefaults {
         if (a.count > 0 && b.count > 0) all.squares += distance * distance * (a.count * (b.count * share));
         return all;
     }
+    template <class L>
+    BK_HD Acc merge(const Acc& mine, const L& lanes) const {
+        if (has_statistics) return mine;
+        if (!is_centered) return {0, 0, 0, lanes.sum(mine.squares)};
+        Acc all{lanes.sum(mine.count), lanes.sum(mine.sum), 0, 0};
+        all.mean = all.sum * math::reciprocal<T>(math::max(all.count, C(1)));
+        const C distance = mine.mean - all.mean;
+        all.squares = lanes.sum(mine.count > 0 ? mine.squares + distance * distance * mine.count : C(0));
+        return all;
+    }
     BK_HD bool finish(Row& row, const Acc& acc, int64_t n) const {
         if (has_statistics) return false;
-        const C count = static_cast<C>(n);
-        row.mean = acc.sum / count;
-        row.spread = math::sqrt<C>(acc.squares / count + eps);
+        const C share = math::reciprocal<T>(static_cast<C>(n));
+        row.mean = acc.sum * share;
+        row.spread = math::sqrt<C>(acc.squares * share + eps);
         row.scale = C(1) / row.spread;
         return false;
     }
@@ -124,13 +134,24 @@ protected:
 template <class T>
 struct NormForwardOfChannels : NormForward<T> {
     using typename NormForward<T>::C;
+    using typename NormForward<T>::Held;
+    using Row = OfChannels<NormRow<C>>;
     NormChannels<T> channels;
 
-    BK_HD Pack<C> map(const typename NormForward<T>::Row& row, const Nothing&, int64_t j,
-                      const typename NormForward<T>::Held& held, C, C) const {
+    BK_HD Row start(C gamma, C beta, C mean, C scale) const { return {NormForward<T>::start(gamma, beta, mean, scale)}; }
+
+    struct Near {
+        C gamma, beta;
+    };
+    BK_HD bool spans(int64_t n) const { return channels.spans(n); }
+    BK_HD Near near(const Row& row, int64_t j) const {
         const int64_t at = channels.at(row.place, j);
-        const C gamma = channels.gamma == nullptr ? C(1) : widen(channels.gamma[at]);
-        return pack(this->scaled(row, held, gamma, channels.beta == nullptr ? C(0) : widen(channels.beta[at])));
+        return {channels.gamma == nullptr ? C(1) : widen(channels.gamma[at]),
+                channels.beta == nullptr ? C(0) : widen(channels.beta[at])};
+    }
+    BK_HD Held hold(const Row&, const Near&, C x) const { return {x}; }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, const Near& near, const Held& held, C, C) const {
+        return pack(this->scaled(row, held, near.gamma, near.beta));
     }
 };
 
@@ -140,7 +161,6 @@ struct NormGradientRow {
     C factor = 1, gamma = 1;  // of dx, and of dy: one of them is the gamma of the whole row
     C level = 0, slope = 0;   // means of h and of h * xh
     C sum = 0, sum_of_products = 0;
-    int64_t place = 0;  // of the first of its channels
 };
 
 template <class C>
@@ -152,7 +172,7 @@ struct NormGradientSums {
 // the gradients of its own gamma and beta.
 template <class T>
 struct NormBackward : RowDefaults {
-    static constexpr bool kOnePass = true;
+    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
     using C = compute_t<T>;
     using Row = NormGradientRow<C>;
     using Acc = NormGradientSums<C>;
@@ -181,19 +201,21 @@ struct NormBackward : RowDefaults {
     BK_HD Held pad() const { return {0, 0}; }
     BK_HD Acc identity() const { return {0, 0}; }
     template <class Where, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const Where& where) const {
+    BK_HD Acc sum_up(const Row&, Held (&held)[N], const Where&) const {
         if (terms > 0) return {0, 0};
-        C h[N], product[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        C h[N], xh[N];
+        BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
-            h[i] = where.has(i) ? held[i].h : C(0);
-            product[i] = where.has(i) ? held[i].h * held[i].xh : C(0);
+            h[i] = held[i].h;
+            xh[i] = held[i].xh;
         }
-        return {sum_of(h), sum_of(product)};
+        return {sum_of(h), sum_of_products(h, xh)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.h + b.h, a.product + b.product}; }
+    template <class L>
+    BK_HD Acc merge(const Acc& mine, const L& lanes) const {
+        return {lanes.sum(mine.h), lanes.sum(mine.product)};
+    }
     BK_HD bool finish(Row& row, const Acc& acc, int64_t n) const {
         if (terms == 0) {
             row.sum = acc.h;
@@ -214,11 +236,24 @@ struct NormBackward : RowDefaults {
 template <class T>
 struct NormBackwardOfChannels : NormBackward<T> {
     using typename NormBackward<T>::C;
+    using typename NormBackward<T>::Held;
+    using Row = OfChannels<NormGradientRow<C>>;
     NormChannels<T> channels;
 
-    BK_HD typename NormBackward<T>::Held hold(const typename NormBackward<T>::Row& row, int64_t j, C dy, C x, C) const {
-        const C h = dy * widen(channels.gamma[channels.at(row.place, j)]);
-        return {h * row.gamma, (x - row.mean) * row.scale};
+    BK_HD Row start(C gamma, C mean, C statistic, C sum, C sum_of_products) const {
+        return {NormBackward<T>::start(gamma, mean, statistic, sum, sum_of_products)};
+    }
+
+    struct Near {
+        C gamma;
+    };
+    BK_HD bool spans(int64_t n) const { return channels.spans(n); }
+    BK_HD Near near(const Row& row, int64_t j) const { return {widen(channels.gamma[channels.at(row.place, j)])}; }
+    BK_HD Held hold(const Row& row, const Near& near, C dy, C x, C) const {
+        return {dy * near.gamma * row.gamma, (x - row.mean) * row.scale};
+    }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, const Near&, const Held& held) const {
+        return NormBackward<T>::map(row, {}, 0, held);
     }
 };
 

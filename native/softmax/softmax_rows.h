@@ -51,6 +51,11 @@ struct SoftmaxRows : RowDefaults {
         const Acc high = first ? a : b, low = first ? b : a;
         return {high.max, high.sum + low.sum * math::exp_of_negative<T>(low.max - base_of(high.max))};
     }
+    template <class L>
+    BK_HD Acc merge(const Acc& mine, const L& lanes) const {
+        const C max = lanes.largest(mine.max);
+        return {max, lanes.sum(mine.sum * math::exp_of_negative<T>(mine.max - base_of(max)))};
+    }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row = {all.max, log ? math::log<T>(all.sum) : C(1) / all.sum};
         return false;
@@ -67,7 +72,7 @@ struct SoftmaxRows : RowDefaults {
 // scale y (dy - sum y dy), or scale (dy - exp(y) sum dy).
 template <class T>
 struct SoftmaxBackwardRows : RowDefaults {
-    static constexpr bool kOnePass = true;
+    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
     using C = compute_t<T>;
     using Acc = C;
     struct Row {
@@ -87,12 +92,19 @@ struct SoftmaxBackwardRows : RowDefaults {
 
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
-        C term[N];
+        C dy[N], y[N];
         BK_HELD_LOOP
-        for (int i = 0; i < N; ++i) term[i] = log ? held[i].dy : held[i].y * held[i].dy;
-        return sum_of(term);
+        for (int i = 0; i < N; ++i) {
+            dy[i] = held[i].dy;
+            y[i] = held[i].y;
+        }
+        return log ? sum_of(dy) : sum_of_products(y, dy);
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
+    template <class L>
+    BK_HD Acc merge(const Acc& mine, const L& lanes) const {
+        return lanes.sum(mine);
+    }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row.sum = all;
         return false;

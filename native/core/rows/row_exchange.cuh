@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "core/platform.h"
 #include "core/reduce/shuffle.cuh"
+#include "core/rows/row_map.h"
 
 namespace bk {
 
@@ -17,6 +20,11 @@ BK_DEVICE unsigned cluster_rank() {
     return rank;
 }
 BK_DEVICE void cluster_sync() { asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory"); }
+// Without an order among accesses of memory; once `read` is there, a word of another block.
+BK_DEVICE void cluster_arrive(uint32_t read) {
+    asm volatile("// %0\nbarrier.cluster.arrive.relaxed.aligned;" ::"r"(read) : "memory");
+}
+BK_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 // What `word` of this block's shared memory is in block `rank` of the cluster.
 BK_DEVICE uint32_t load_of_block(const uint32_t* word, unsigned rank) {
     uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(word)), value;
@@ -27,6 +35,8 @@ BK_DEVICE uint32_t load_of_block(const uint32_t* word, unsigned rank) {
 #else
 BK_DEVICE unsigned cluster_rank() { return 0; }
 BK_DEVICE void cluster_sync() {}
+BK_DEVICE void cluster_arrive(uint32_t) {}
+BK_DEVICE void cluster_wait() {}
 BK_DEVICE uint32_t load_of_block(const uint32_t* word, unsigned) { return *word; }
 #endif
 
@@ -49,15 +59,45 @@ struct AccWords {
     }
 };
 
+// Sums and extrema over `lanes` neighbours, a power of two up to a warp; the same bits for all of them.
+struct RowLanes {
+    int lanes;
+    template <class C>
+    BK_DEVICE C sum(C x) const {
+#pragma unroll
+        for (int distance = 1; distance < 32; distance *= 2)
+            if (distance < lanes) x += shuffle_xor(x, distance);
+        return x;
+    }
+    template <class C>
+    BK_DEVICE C largest(C x) const {
+#pragma unroll
+        for (int distance = 1; distance < 32; distance *= 2)
+            if (distance < lanes) x = LargerOf{}(x, shuffle_xor(x, distance));
+        return x;
+    }
+};
+
+template <class F, class = void>
+constexpr bool kMergesLanes = false;
+template <class F>
+constexpr bool
+    kMergesLanes<F, std::void_t<decltype(std::declval<F>().merge(std::declval<typename F::Acc>(), std::declval<RowLanes>()))>> =
+        true;
+
 // Of `lanes` neighbours, a power of two up to a warp.
 template <class F>
 BK_DEVICE typename F::Acc combine_lanes(const F& f, typename F::Acc mine, int lanes) {
+    if constexpr (kMergesLanes<F>) {
+        return f.merge(mine, RowLanes{lanes});
+    } else {
 #pragma unroll 1
-    for (int distance = 1; distance < lanes; distance *= 2) {
-        const typename F::Acc other = shuffle_xor(mine, distance);
-        mine = threadIdx.x & distance ? f.combine(other, mine) : f.combine(mine, other);
+        for (int distance = 1; distance < lanes; distance *= 2) {
+            const typename F::Acc other = shuffle_xor(mine, distance);
+            mine = threadIdx.x & distance ? f.combine(other, mine) : f.combine(mine, other);
+        }
+        return mine;
     }
-    return mine;
 }
 
 // Places for each warp and for the block, taken in turns, so that one barrier an exchange is enough.
@@ -75,26 +115,26 @@ BK_DEVICE typename F::Acc combine_block(const F& f, typename F::Acc mine, RowExc
     mine = combine_lanes(f, mine, 32);
     if (lane == 0) exchange.warp[turn & 1][threadIdx.x / 32] = Words::of(mine);
     __syncthreads();
-    mine = lane < warps ? exchange.warp[turn & 1][lane].value() : f.identity();
-    return combine_lanes(f, mine, 32);
+    const int groups = 1 << (32 - __clz(warps - 1));  // not fewer, a power of two: so many neighbours have all of them
+    const int place = lane & (groups - 1);
+    mine = place < warps ? exchange.warp[turn & 1][place].value() : f.identity();
+    return combine_lanes(f, mine, groups);
 }
 
-// Of the blocks of a cluster; `mine` is that of this block. Blocks stay until all have read: cluster_sync() before they end.
+// Of the blocks of a cluster, a power of two; `mine` is that of this block. Blocks stay until all have read `last`, a word of
+// that.
 template <class F>
 BK_DEVICE typename F::Acc combine_cluster(const F& f, typename F::Acc mine, int blocks, RowExchange<typename F::Acc>& exchange,
-                                          int turn) {
+                                          int turn, uint32_t* last) {
     using Words = AccWords<typename F::Acc>;
     if (threadIdx.x == 0) exchange.block[turn & 1] = Words::of(mine);
     cluster_sync();
-    typename F::Acc all = f.identity();
-#pragma unroll 1
-    for (int rank = 0; rank < blocks; ++rank) {
-        Words words;
+    const int place = threadIdx.x & (blocks - 1);
+    Words words;
 #pragma unroll
-        for (int i = 0; i < Words::kCount; ++i) words.word[i] = load_of_block(&exchange.block[turn & 1].word[i], rank);
-        all = f.combine(all, words.value());
-    }
-    return all;
+    for (int i = 0; i < Words::kCount; ++i) words.word[i] = load_of_block(&exchange.block[turn & 1].word[i], place);
+    *last |= words.word[Words::kCount - 1];
+    return combine_lanes(f, words.value(), blocks);
 }
 
 // Of threads that lie `rows` apart, `lanes` of them a row: a power of two. `place` is shared memory, a place a thread.

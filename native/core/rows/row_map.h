@@ -16,11 +16,18 @@
 //                                       of N elements; may replace them by what map() reads. where.has(i) says whether held[i]
 //                                       is an element, where.count() how many are, where.at(i) which position it has
 //   Acc combine(const Acc& a, const Acc& b) const       elements of `a` precede those of `b`, or lie among them
+//   template <class L> Acc merge(const Acc& mine, const L& lanes) const      may be left out: what the neighbours on a GPU that
+//                                       share a row have combined, from lanes.sum() and lanes.largest() of the numbers of each
 //   bool finish(Row&, const Acc&, int64_t n) const      true: all elements are summed up once more, with this Row; once it was
 //                                       false, more calls must leave Row as it is, since other rows may need more passes
 //   Part part(const Row&, const Acc& mine) const        `mine`: what sum_up() gave for these elements
 //   Y map(const Row&, const Part&, int64_t j, const Held&, K... column_inputs) const      a Pack, one value an output
 //   S saved(const Row&) const                           a Pack, one value for each output of one value a row
+//
+// Where hold() or map() look up what several neighbours have in common, both take a Near in place of j:
+//
+//   Near near(const Row&, int64_t j) const      of position j; of one beyond the row, anything
+//   bool spans(int64_t n) const                 whether the n positions from each multiple of n share it
 //
 // RowDefaults has the simple ones. An element is held and summed up more than once where a row does not fit on the chip; then
 // sum_up() sees the finished Row at last, so that what it replaces must not depend on more than map() knows.
@@ -57,6 +64,10 @@ struct Nothing {};
 // What row functions have that need none of it.
 struct RowDefaults {
     static constexpr bool kOnePass = false;  // says, if true, that finish() is always false
+    static constexpr bool kOnlySums =
+        false;  // says, if true, that sum_up() leaves the elements as they are, and Part is Nothing
+    static constexpr bool kHoldsZeros = false;  // says, if true, that hold() of zeros may stand in place of pad()
+    static constexpr int kHeldBytes = 128;      // of a thread of a GPU
     using Part = Nothing;
     BK_HD Nothing start() const { return {}; }
     template <class Row, class Acc>
@@ -68,6 +79,20 @@ struct RowDefaults {
         return {};
     }
 };
+
+template <class F, class = void>
+constexpr bool kHasNear = false;
+template <class F>
+constexpr bool kHasNear<F, std::void_t<decltype(std::declval<F>().spans(1))>> = true;
+
+// What hold() and map() take of position j.
+template <class F>
+BK_HD auto near_of(const F& f, const typename F::Row& row, int64_t j) {
+    if constexpr (kHasNear<F>)
+        return f.near(row, j);
+    else
+        return j;
+}
 
 template <class Row, class = void>
 constexpr bool kHasPlace = false;
@@ -146,6 +171,23 @@ BK_HD C reduced(const C (&x)[N], const Op& op) {
 template <class C, int N>
 BK_HD C sum_of(const C (&x)[N]) {
     return reduced(x, SumOf{});
+}
+
+// Products as they are summed up: a GPU adds them in few chains of fused steps, the CPU in pairs.
+template <class C, int N>
+BK_HD C sum_of_products(const C (&x)[N], const C (&y)[N]) {
+#if BK_ON_GPU
+    constexpr int kChains = N < 4 ? N : 4;
+    C chain[kChains];
+#pragma unroll
+    for (int i = 0; i < N; ++i) chain[i % kChains] = i < kChains ? x[i] * y[i] : fma(x[i], y[i], chain[i % kChains]);
+    return sum_of(chain);
+#else
+    C product[N];
+    BK_HELD_LOOP
+    for (int i = 0; i < N; ++i) product[i] = x[i] * y[i];
+    return sum_of(product);
+#endif
 }
 
 template <class C, int N>

@@ -168,7 +168,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                      chunk_of(get<I>(x) + signed_offset(at.of[I]), I, where.first, where.exist, get<I>(raw).cell)),
          ...);
         BK_VECTOR_LOOP
-        for (int i = 0; i < kRowChunk; ++i) held[i] = f.hold(row, where.first + i, get<I>(cell).cell[i]...);
+        for (int i = 0; i < kRowChunk; ++i) held[i] = f.hold(row, near_of(f, row, where.first + i), get<I>(cell).cell[i]...);
         if (where.exist < kRowChunk)
             for (int i = where.exist; i < kRowChunk; ++i) held[i] = f.pad();
     }
@@ -215,7 +215,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         const typename F::Part part = f.part(row, mine);
         BK_VECTOR_LOOP
         for (int i = 0; i < kRowChunk; ++i)
-            put_cells(cell, i, f.map(row, part, where.first + i, held[i], get<K>(column).cell[i]...), outs);
+            put_cells(cell, i, f.map(row, part, near_of(f, row, where.first + i), held[i], get<K>(column).cell[i]...), outs);
         (store_chunk(get<O>(y) == nullptr ? nullptr : get<O>(y) + signed_offset(at.of[kIn + O]), kIn + O, where,
                      get<O>(cell).cell),
          ...);

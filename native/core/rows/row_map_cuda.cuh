@@ -43,6 +43,7 @@ struct RowGrid {
     int lanes = 1;  // threads of a block that share a row
     int rows_of_block = 1;
     bool is_across = false;  // neighbouring threads have neighbouring rows
+    int shift = 31;          // of the bits of a thread's number that say its lane, across rows its row
     int blocks = 1;          // of a cluster, that share a row
     int parts = 1;           // of a row, each a block's
     int tiles = 1;           // times that a block's threads take their elements
@@ -55,16 +56,21 @@ __global__ void __launch_bounds__(kMostRowThreads)
     using Acc = typename F::Acc;
     __shared__ RowExchange<Acc> exchange;
     BK_LAUNCH_SHARED(uint4, dynamic);
-    const int lane = grid.is_across ? threadIdx.x / grid.rows_of_block : threadIdx.x % grid.lanes;
-    const int local = grid.is_across ? threadIdx.x % grid.rows_of_block : threadIdx.x / grid.lanes;
+    const int thread = static_cast<int>(threadIdx.x), low = thread & ((1u << grid.shift) - 1), high = thread >> grid.shift;
+    const int lane = grid.is_across ? high : low, local = grid.is_across ? low : high;
     const int sharing = grid.blocks * grid.parts;  // blocks that share rows
-    const int share = static_cast<int>(blockIdx.x % sharing);
-    const int64_t wanted = int64_t{blockIdx.x / sharing} * grid.rows_of_block + local;
+    int share = 0;
+    unsigned group = blockIdx.x;
+    if (sharing > 1) {
+        share = static_cast<int>(blockIdx.x % sharing);
+        group = blockIdx.x / sharing;
+    }
+    const int64_t wanted = int64_t{group} * grid.rows_of_block + local;
     const bool exists = wanted < grid.rows;
     const int64_t r = exists ? wanted : grid.rows - 1;  // threads without a row have an empty one
     const int n = exists ? grid.n : 0;
     const auto at = operands.row(r);
-    auto row = operands.start(f, at);
+    auto row = operands.start(f, r);
     // Tiles of a row's blocks lie one after another; the tiles of a part do.
     const int threads = grid.lanes * grid.blocks, tile = threads * V * N;
     const int part = grid.parts == 1 ? 0 : share;
@@ -74,6 +80,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
     Held held[N * V];
     Acc mine = f.identity();
     int turn = 0;
+    uint32_t last = 0;
     if (grid.stage != RowStage::kMaps) {
         bool holds = false, again = false;
         do {
@@ -91,7 +98,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
                 all = combine_lanes(f, all, grid.lanes);
             else
                 all = combine_block(f, all, exchange, turn);
-            if (grid.blocks > 1) all = combine_cluster(f, all, grid.blocks, exchange, turn);
+            if (grid.blocks > 1) all = combine_cluster(f, all, grid.blocks, exchange, turn, &last);
             ++turn;
             if (grid.stage == RowStage::kSums) {
                 if (threadIdx.x == 0) static_cast<AccWords<Acc>*>(parts)[r * grid.parts + part] = AccWords<Acc>::of(all);
@@ -106,25 +113,26 @@ __global__ void __launch_bounds__(kMostRowThreads)
             all = f.combine(all, static_cast<const AccWords<Acc>*>(parts)[r * grid.parts + p].value());
         f.finish(row, combine_block(f, all, exchange, 0), grid.n);
     }
+    if (grid.blocks > 1) cluster_arrive(last);
     if constexpr (Operands::kOut > 0) {
         for (int t = 0; t < grid.tiles; ++t) {
             const RowTile<N, V> where = span(t);
             if (grid.tiles > 1 || grid.stage == RowStage::kMaps) {
                 operands.template hold<N, V>(f, at, row, where, held);
-                mine = f.sum_up(row, held, where);
+                if constexpr (!F::kOnlySums) mine = f.sum_up(row, held, where);
             }
             if (exists) operands.template map<N, V>(f, at, row, f.part(row, mine), where, held);
         }
     }
-    if (exists && lane == 0 && share == 0) operands.save(f, at, row);
-    if (grid.blocks > 1) cluster_sync();
+    if (exists && lane == 0 && share == 0) operands.save(f, r, row);
+    if (grid.blocks > 1) cluster_wait();
 }
 
 // --- plans ------------------------------------------------------------------------------------------------------------
 
-// Elements that a thread holds, of dense rows in vectors of N: as many as 128 bytes hold, or few.
+// Elements that a thread holds, of dense rows in vectors of N: as many as may be, or few.
 template <class F, int N>
-constexpr int kManyRowVectors = std::max<int>(1, 128 / static_cast<int>(sizeof(typename F::Held)) / N);
+constexpr int kManyRowVectors = std::max<int>(1, F::kHeldBytes / static_cast<int>(sizeof(typename F::Held)) / N);
 template <class F, int N>
 constexpr int kFewRowVectors = std::max<int>(1, 32 / static_cast<int>(sizeof(typename F::Held)) / N);
 template <class F>
@@ -136,6 +144,12 @@ inline int power_of_two_from(int64_t least) {
     return power;
 }
 
+inline int log2_of(int power) {
+    int log = 0;
+    while (power > 1 << log) ++log;
+    return log;
+}
+
 // Threads of rows of n elements, `values` of them a thread. Rows `in_passing` are read once and not held.
 inline RowGrid share_rows(int64_t rows, int64_t n, int values, int vector, bool has_clusters, bool in_passing) {
     RowGrid grid;
@@ -145,6 +159,7 @@ inline RowGrid share_rows(int64_t rows, int64_t n, int values, int vector, bool 
     if (threads <= 32) {
         grid.lanes = std::max(power_of_two_from(threads), std::min(4, power_of_two_from(ceil_div<int64_t>(n, vector))));
         grid.rows_of_block = 128 / grid.lanes;
+        grid.shift = log2_of(grid.lanes);
         return grid;
     }
     const bool alone = in_passing && rows * kPassingThreads >= kRowTargetThreads;
@@ -165,6 +180,7 @@ inline RowGrid share_across(int64_t rows, int64_t n, int values) {
     grid.n = static_cast<int>(n);
     grid.is_across = true;
     grid.rows_of_block = std::min(32, power_of_two_from(rows));
+    grid.shift = log2_of(grid.rows_of_block);
     grid.lanes = std::min(kMostRowThreads / 32, power_of_two_from(ceil_div<int64_t>(n, values)));
     grid.lanes = std::max(grid.lanes, 32 / grid.rows_of_block);
     grid.tiles = static_cast<int>(ceil_div<int64_t>(n, int64_t{grid.lanes} * values));
@@ -263,7 +279,8 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
     constexpr bool in_passing = F::kOnePass && sizeof...(Out) == 0;
     if (wide) {
         constexpr int kMany = kManyRowVectors<F, N>, kFew = kFewRowVectors<F, N>;
-        const bool few = n <= 32 * N * kFew || (rows * n <= kRowTargetThreads * N * kFew && n <= kRowThreads * N * kFew);
+        // A thread's start costs as much as tens of elements: few of them a thread where rows are short or the chip not full.
+        const bool few = n <= 2 * N * kMany || (rows * n <= kRowTargetThreads * N * kFew && n <= kRowThreads * N * kFew);
         if (few) return run_rows<N, kFew>(launch, share_rows(rows, n, N * kFew, N, has_clusters, in_passing), f, operands);
         return run_rows<N, kMany>(launch, share_rows(rows, n, N * kMany, N, has_clusters, in_passing), f, operands);
     }

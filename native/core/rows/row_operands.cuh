@@ -34,7 +34,7 @@ struct RowOperands;
 
 template <int Full, int Single, class... In, class... Column, class... RowIn, class... Out, class... Saved>
 struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>> {
-    using At = Offsets<Full + Single, uint64_t>;
+    using At = Offsets<Full, uint64_t>;
     static constexpr int kIn = sizeof...(In), kRowIn = sizeof...(RowIn), kOut = sizeof...(Out);
     LongWalk<Full> inner;  // not of dense rows
     Walk<Full + Single, uint64_t> outer;
@@ -44,11 +44,39 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     Pack<Out*...> y;
     Pack<Saved*...> saved;
 
-    BK_DEVICE At row(int64_t r) const { return outer(static_cast<uint64_t>(r)); }
+    // Offsets of the operands [First, First + Count) of row r: in one loop, since the code for each axis would be a good part
+    // of a kernel's, and of few operands at a time, since each keeps two registers.
+    template <int First, int Count>
+    BK_DEVICE Offsets<Count, uint64_t> offsets_of(int64_t r) const {
+        Offsets<Count, uint64_t> result{};
+        uint64_t rest = static_cast<uint64_t>(r);
+#pragma unroll 1
+        for (int d = 0; d < outer.rank; ++d) {
+            uint64_t coordinate = rest;
+            if (d + 1 < outer.rank) {
+                const DivMod<uint64_t> split = outer.extent[d](rest);
+                coordinate = split.remainder;
+                rest = split.quotient;
+            }
+#pragma unroll
+            for (int k = 0; k < Count; ++k) result.of[k] += coordinate * outer.stride[d][First + k];
+        }
+        return result;
+    }
+    BK_DEVICE At row(int64_t r) const { return offsets_of<0, Full>(r); }
 
     template <class F>
-    BK_DEVICE typename F::Row start(const F& f, const At& at) const {
-        return start_row(f, row_inputs, at.of + Full, std::index_sequence_for<RowIn...>{});
+    BK_DEVICE typename F::Row start(const F& f, int64_t r) const {
+        return start(f, r, std::index_sequence_for<RowIn...>{});
+    }
+    template <class F, size_t... I>
+    BK_DEVICE typename F::Row start(const F& f, int64_t r, std::index_sequence<I...> inputs) const {
+        if constexpr (kRowIn == 0)
+            return f.start();
+        else if (!kHasPlace<typename F::Row> && ((get<I>(row_inputs) == nullptr) && ...))
+            return f.start(compute_t<RowIn>(0)...);
+        else
+            return start_row(f, row_inputs, offsets_of<Full, kRowIn>(r).of, inputs);
     }
 
     // Offset of operand k at position j.
@@ -69,11 +97,20 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         }
     }
 
+    // Whether the elements of a vector share what is looked up for them.
+    template <int N, class F>
+    static BK_DEVICE bool spans(const F& f) {
+        if constexpr (kHasNear<F>)
+            return f.spans(N);
+        else
+            return false;
+    }
+
     // --- loads ---
 
     template <int N, int V, class T>
     static BK_DEVICE Vec<T, N> load_vector(const T* row, const RowTile<N, V>& where, int v) {
-        return where.has_vector(v) ? load<N>(row + where.position(v * N)) : Vec<T, N>{};
+        return load_if<N>(where.has_vector(v), row + where.position(v * N));
     }
 
     template <int N, int V, class F, size_t... I>
@@ -84,8 +121,16 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 #pragma unroll
             for (int v = 0; v < V; ++v) ((get<I>(cell[v]) = load_vector(get<I>(x) + signed_offset(at.of[I]), where, v)), ...);
 #pragma unroll
-            for (int i = 0; i < N * V; ++i)
-                held[i] = where.has(i) ? f.hold(row, where.at(i), widen(get<I>(cell[i / N]).lane[i % N])...) : f.pad();
+            for (int v = 0; v < V; ++v) {
+                auto near = near_of(f, row, where.at(v * N));
+#pragma unroll
+                for (int lane = 0; lane < N; ++lane) {
+                    if (lane > 0 && !spans<N>(f)) near = near_of(f, row, where.at(v * N + lane));
+                    held[v * N + lane] = F::kHoldsZeros || where.has_vector(v)
+                                             ? f.hold(row, near, widen_lane(get<I>(cell[v]), lane)...)
+                                             : f.pad();
+                }
+            }
         } else {
             Pack<In...> cell[V];
 #pragma unroll
@@ -96,7 +141,8 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
                 ((get<I>(cell[i]) = get<I>(x)[signed_offset(at.of[I]) + offset[I]]), ...);
             }
 #pragma unroll
-            for (int i = 0; i < V; ++i) held[i] = where.has(i) ? f.hold(row, where.at(i), widen(get<I>(cell[i]))...) : f.pad();
+            for (int i = 0; i < V; ++i)
+                held[i] = where.has(i) ? f.hold(row, near_of(f, row, where.at(i)), widen(get<I>(cell[i]))...) : f.pad();
         }
     }
     template <int N, int V, class F>
@@ -109,7 +155,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 
     template <int N, int V, class T>
     static BK_DEVICE Vec<T, N> load_column(const T* column, const RowTile<N, V>& where, int v) {
-        return column == nullptr ? Vec<T, N>{} : load_vector(column, where, v);
+        return load_if<N>(column != nullptr && where.has_vector(v), column + where.position(v * N));
     }
 
     template <int N, int V, class T>
@@ -141,19 +187,21 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
             ((get<K>(column) = load_column(get<K>(columns), where, v)), ...);
             if constexpr (N > 1) {
                 Pack<Vec<Out, N>...> cell;
+                auto near = near_of(f, row, where.at(v * N));
 #pragma unroll
-                for (int lane = 0; lane < N; ++lane)
-                    put_lane<N>(
-                        cell, lane,
-                        f.map(row, part, where.at(v * N + lane), held[v * N + lane], widen(get<K>(column).lane[lane])...),
-                        outs);
+                for (int lane = 0; lane < N; ++lane) {
+                    if (lane > 0 && !spans<N>(f)) near = near_of(f, row, where.at(v * N + lane));
+                    put_lane<N>(cell, lane, f.map(row, part, near, held[v * N + lane], widen_lane(get<K>(column), lane)...),
+                                outs);
+                }
                 ((get<O>(y) == nullptr ? (void)0
                                        : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, v, get<O>(cell))),
                  ...);
             } else if (where.has(v)) {
                 int64_t offset[Full] = {};
                 offsets(where.position(v), offset);
-                store_each(at, offset, f.map(row, part, where.at(v), held[v], widen(get<K>(column).lane[0])...), outs);
+                store_each(at, offset,
+                           f.map(row, part, near_of(f, row, where.at(v)), held[v], widen(get<K>(column).lane[0])...), outs);
             }
         }
     }
@@ -163,16 +211,15 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         map<N, V>(f, at, row, part, where, held, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
     }
 
-    template <class Result, size_t... I>
+    template <class At, class Result, size_t... I>
     BK_DEVICE void save(const At& at, const Result& result, std::index_sequence<I...>) const {
-        ((get<I>(saved) == nullptr
-              ? (void)0
-              : (void)(get<I>(saved)[signed_offset(at.of[Full + kRowIn + I])] = narrow<Saved>(get<I>(result)))),
+        ((get<I>(saved) == nullptr ? (void)0 : (void)(get<I>(saved)[signed_offset(at.of[I])] = narrow<Saved>(get<I>(result)))),
          ...);
     }
     template <class F>
-    BK_DEVICE void save(const F& f, const At& at, const typename F::Row& row) const {
-        save(at, f.saved(row), std::index_sequence_for<Saved...>{});
+    BK_DEVICE void save(const F& f, int64_t r, const typename F::Row& row) const {
+        constexpr int kSaved = sizeof...(Saved);
+        if constexpr (kSaved > 0) save(offsets_of<Full + kRowIn, kSaved>(r), f.saved(row), std::index_sequence_for<Saved...>{});
     }
 };
 

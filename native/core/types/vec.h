@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "core/platform.h"
 #include "core/types/dtype.h"
@@ -30,6 +32,19 @@ BK_HD void store(T* pointer, const Vec<T, N>& value) {
     *reinterpret_cast<Vec<T, N>*>(pointer) = value;
 }
 
+// widen() of an element. On a GPU two of bf16 come from a word by an instruction each.
+template <class T, int N>
+BK_HD auto widen_lane(const Vec<T, N>& cell, int lane) {
+#if BK_ON_GPU
+    if constexpr (std::is_same_v<T, bf16> && N > 1) {
+        uint32_t word;
+        memcpy(&word, &cell.lane[lane & ~1], sizeof(word));
+        return bit_cast<float>(lane & 1 ? word & 0xffff0000u : word << 16);
+    }
+#endif
+    return widen(cell.lane[lane]);
+}
+
 template <int Bytes>
 struct WordOf;
 #if BK_CUDA
@@ -53,6 +68,21 @@ template <>
 struct WordOf<1> {
     using type = unsigned char;
 };
+
+// load() where `there`, else zeros: in words, which a predicate loads into registers that hold 0.
+template <int N, class T>
+BK_DEVICE Vec<T, N> load_if(bool there, const T* pointer) {
+    constexpr int kBytes = sizeof(Vec<T, N>), kWord = kBytes < kVectorBytes ? kBytes : kVectorBytes;
+    using Word = typename WordOf<kWord>::type;
+    struct Words {
+        Word word[kBytes / kWord];
+    } words{};
+    if (there) {
+#pragma unroll
+        for (int i = 0; i < kBytes / kWord; ++i) words.word[i] = reinterpret_cast<const Word*>(pointer)[i];
+    }
+    return bit_cast<Vec<T, N>>(words);
+}
 
 // Data that is touched once: first to leave the caches (ld.global.cs, st.global.cs).
 template <int N, class T>
