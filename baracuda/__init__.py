@@ -109,7 +109,7 @@ if TYPE_CHECKING:
     from baracuda.elementwise.ternary import *  # noqa: F403
     from baracuda.elementwise.unary import *  # noqa: F403
     from baracuda.elementwise.where import *  # noqa: F403
-    from baracuda.embedding import *  # noqa: F403
+    from baracuda.embeddings import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
@@ -143,7 +143,7 @@ _OPS = {
     "elementwise.ternary": "Ternary TernaryBackward",
     "elementwise.unary": "Unary UnaryBackward UnaryParam UnaryParamBackward",
     "elementwise.where": "Where WhereBackward",
-    "embedding": (
+    "embeddings": (
         "Embedding EmbeddingBackward EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward"
     ),
     "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
