@@ -73,6 +73,7 @@ from baracuda.kinds import (
     EpilogueKind,
     GatedActivationKind,
     ImageKind,
+    IndexingKind,
     LayoutSku,
     LossKind,
     LossReduction,
@@ -108,10 +109,11 @@ if TYPE_CHECKING:
     from baracuda.elementwise.ternary import *  # noqa: F403
     from baracuda.elementwise.unary import *  # noqa: F403
     from baracuda.elementwise.where import *  # noqa: F403
-    from baracuda.embedding import *  # noqa: F403
+    from baracuda.embeddings import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
+    from baracuda.indexing.accumulate import *  # noqa: F403
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
     from baracuda.loss.logits import *  # noqa: F403
@@ -141,9 +143,12 @@ _OPS = {
     "elementwise.ternary": "Ternary TernaryBackward",
     "elementwise.unary": "Unary UnaryBackward UnaryParam UnaryParamBackward",
     "elementwise.where": "Where WhereBackward",
-    "embedding": "EmbeddingBag EmbeddingBagBackward",
+    "embeddings": (
+        "Embedding EmbeddingBackward EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward"
+    ),
     "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
     "image": "AffineGrid2d",
+    "indexing.accumulate": "GatherBackward IndexAdd IndexSelectBackward ScatterAdd",
     "loss.ctc": "CtcLoss CtcLossBackward",
     "loss.elementwise": (
         "Mse MseBackward L1 L1Backward SmoothL1 SmoothL1Backward Huber HuberBackward Bce BceBackward "
@@ -228,6 +233,7 @@ __all__ = [
     "ExportError",
     "GatedActivationKind",
     "ImageKind",
+    "IndexingKind",
     "InternalError",
     "InvalidProblemError",
     "KernelSku",

@@ -7576,6 +7576,68 @@ BARACUDA_API size_t baracuda_kernels_where_backward_f64_strided_workspace_size(i
 /* ---- embedding ------------------------------------------------------------------------------------------------- */
 
 /*
+ * embedding{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * out[n] = weight[indices[n]], bit by bit; a row of zeros where the index is padding_idx or outside [0,
+ * num_embeddings).
+ *   in    weight: T [num_embeddings, embedding_dim]
+ *   in    indices: I [num_indices]
+ *   out   out: T [num_indices, embedding_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_f32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_f32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_f64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_f64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_f16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_f16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+
+/*
+ * embedding_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * dweight[indices[n]] += dout[n], but for indices equal to padding_idx or outside [0, num_embeddings). The caller
+ * zeroes dweight. Without a workspace by atomics, each addition to a 16-bit dweight rounded, f32 subnormals
+ * flushed on a GPU.
+ *   in    dout: T [num_indices, embedding_dim]
+ *   in    indices: I [num_indices]
+ *   inout dweight: T [num_embeddings, embedding_dim]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_f32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_f32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_f32_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_f32_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_f64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_f64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_f64_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_f64_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_f16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_f16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_f16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_f16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_bf16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_bf16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+
+/*
  * embedding_bag{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * out[b] = sum (mode 0) or mean (mode 1) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1]; the last bag
  * ends at total_indices. Indices equal to padding_idx or outside [0, num_embeddings) are dropped, from the mean's
@@ -7639,6 +7701,59 @@ BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_bf16_workspace_size(
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+
+/*
+ * embedding_bag_max{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * out[b] = the greatest of weight[indices[k]] in each column over offsets[b] <= k < offsets[b + 1], and
+ * out_index[b] the row that has it; the last bag ends at total_indices. Of equal ones the first; NaN stays where
+ * it is the first of the bag and is left out elsewhere. Indices equal to padding_idx or outside [0,
+ * num_embeddings) are dropped; an empty bag gives 0 and row -1.
+ *   in    weight: T [num_embeddings, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: i32 [num_bags]
+ *   out   out: T [num_bags, embedding_dim]
+ *   out   out_index: i32 [num_bags, embedding_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+
+/*
+ * embedding_bag_max_backward_{T}  (T: f32 f64 f16 bf16)
+ * dweight[out_index[b, d], d] += dout[b, d], but for rows outside [0, num_embeddings). The caller zeroes dweight.
+ * Without a workspace by atomics, each addition to a 16-bit dweight rounded, f32 subnormals flushed on a GPU.
+ *   in    dout: T [num_bags, embedding_dim]
+ *   in    out_index: i32 [num_bags, embedding_dim]
+ *   inout dweight: T [num_embeddings, embedding_dim]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_f32_run(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_f32_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_f32_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_f64_run(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_f64_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_f64_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_f16_run(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_f16_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_f16_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_bf16_run(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_bf16_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_bf16_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
 
 /* ---- gemm ------------------------------------------------------------------------------------------------------ */
 
@@ -8398,6 +8513,214 @@ BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f32_run(int32_t batch, int3
 BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f32_can_implement(int32_t batch, int32_t height, int32_t width, const void* theta, const void* grid);
 BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_run(int32_t batch, int32_t height, int32_t width, const void* theta, void* grid, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_can_implement(int32_t batch, int32_t height, int32_t width, const void* theta, const void* grid);
+
+/* ---- indexing -------------------------------------------------------------------------------------------------- */
+
+/*
+ * index_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
+ * dst[.., idx[i], ..] += src[.., i, ..] along add_dim; idx has as many elements as src along it. Indices outside
+ * [0, dst_dim_size) add nothing; integers wrap. Without a workspace by atomics, each addition to a 16-bit dst
+ * rounded, f32 subnormals flushed on a GPU.
+ *   host  src_shape: i32 [rank]
+ *   host  stride_src: i64 [rank]
+ *   host  stride_dst: i64 [rank]
+ *   in    src: T [src_shape]
+ *   in    idx: I [selected]
+ *   inout dst: T [src_shape with dst_dim_size along add_dim]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_index_add_f32_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_f32_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_f32_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_f32_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_f32_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_i64idx_f32_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_f64_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_f64_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_f64_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_f64_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_f64_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_i64idx_f64_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_f16_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_f16_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_f16_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_f16_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_f16_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_i64idx_f16_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_bf16_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_bf16_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_bf16_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_bf16_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_bf16_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_i64idx_bf16_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_i32_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_i32_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_i32_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_i32_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_i32_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_i64idx_i32_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_u32_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_u32_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_u32_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_u32_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_u32_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_i64idx_u32_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_i64_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_i64_run(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, void* dst, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_add_i64idx_i64_can_implement(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst, const void* src, const void* idx, const void* dst);
+BARACUDA_API size_t baracuda_kernels_index_add_i64idx_i64_workspace_size(int64_t src_numel, int32_t rank, int32_t add_dim, int32_t dst_dim_size, const int32_t* src_shape, const int64_t* stride_src, const int64_t* stride_dst);
+
+/*
+ * index_select_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * dsrc[.., idx[j], ..] += dout[.., j, ..] along select_dim; the caller zeroes dsrc, and idx has as many elements
+ * as dout along the axis. Indices outside [0, src_dim_size) add nothing. Without a workspace by atomics, each
+ * addition to a 16-bit dsrc rounded, f32 subnormals flushed on a GPU.
+ *   host  out_shape: i32 [rank]
+ *   host  stride_dout: i64 [rank]
+ *   host  stride_dsrc: i64 [rank]
+ *   in    dout: T [out_shape]
+ *   in    idx: I [selected]
+ *   inout dsrc: T [out_shape with src_dim_size along select_dim]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_f32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_f32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_index_select_backward_f32_workspace_size(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_i64idx_f32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_i64idx_f32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_index_select_backward_i64idx_f32_workspace_size(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_f64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_f64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_index_select_backward_f64_workspace_size(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_i64idx_f64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_i64idx_f64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_index_select_backward_i64idx_f64_workspace_size(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_f16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_f16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_index_select_backward_f16_workspace_size(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_i64idx_f16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_i64idx_f16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_index_select_backward_i64idx_f16_workspace_size(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_bf16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_index_select_backward_bf16_workspace_size(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_i64idx_bf16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_backward_i64idx_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_index_select_backward_i64idx_bf16_workspace_size(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc);
+
+/*
+ * scatter_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
+ * out[c with c[scatter_dim] = index[c]] += updates[c]; other extents of out may be larger. Indices outside [0,
+ * out_dim_size) add nothing; integers wrap. Without a workspace by atomics, each addition to a 16-bit out rounded,
+ * f32 subnormals flushed on a GPU.
+ *   host  upd_shape: i32 [rank]
+ *   host  stride_updates: i64 [rank]
+ *   host  stride_index: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    updates: T [upd_shape]
+ *   in    index: I [upd_shape]
+ *   inout out: T [upd_shape with out_dim_size along scatter_dim]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_scatter_add_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_i64idx_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_i64idx_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_i64idx_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_i64idx_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_i32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_i32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_i32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_i64idx_i32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_u32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_u32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_u32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_u32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_u32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_i64idx_u32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_i64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_i64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_add_i64idx_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+
+/*
+ * gather_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64 u8)
+ * dsrc[c with c[gather_dim] = index[c]] += dout[c]; the caller zeroes dsrc, whose other extents may be larger.
+ * Indices outside [0, src_dim_size) add nothing. Without a workspace by atomics, each addition to a 16-bit dsrc
+ * rounded, f32 subnormals flushed on a GPU.
+ *   host  out_shape: i32 [rank]
+ *   host  stride_dout: i64 [rank]
+ *   host  stride_index: i64 [rank]
+ *   host  stride_dsrc: i64 [rank]
+ *   in    dout: T [out_shape]
+ *   in    index: I [out_shape]
+ *   inout dsrc: T [out_shape with src_dim_size along gather_dim]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_gather_backward_f32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_f32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_gather_backward_f32_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_i64idx_f32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_i64idx_f32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_gather_backward_i64idx_f32_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_u8idx_f32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_u8idx_f32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_gather_backward_u8idx_f32_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_f64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_f64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_gather_backward_f64_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_i64idx_f64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_i64idx_f64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_gather_backward_i64idx_f64_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_u8idx_f64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_u8idx_f64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_gather_backward_u8idx_f64_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_f16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_f16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_gather_backward_f16_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_i64idx_f16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_i64idx_f16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_gather_backward_i64idx_f16_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_u8idx_f16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_u8idx_f16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_gather_backward_u8idx_f16_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_bf16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_gather_backward_bf16_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_i64idx_bf16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_i64idx_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_gather_backward_i64idx_bf16_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_u8idx_bf16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_backward_u8idx_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_gather_backward_u8idx_bf16_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
 
 /* ---- loss ------------------------------------------------------------------------------------------------------ */
 

@@ -45,7 +45,7 @@ def axes_of(spec, problem):
             return tuple(d for d in range(problem.scalars["rank"]) if problem.scalars[name] >> d & 1)
     if "stride_dy" in problem.host and spec.layout == "reduce_backward":
         return tuple(d for d, stride in enumerate(problem.host["stride_dy"]) if stride == 0)
-    return next(value for name, value in problem.scalars.items() if name.endswith("_axis"))
+    return next(value for name, value in problem.scalars.items() if name.endswith(("_axis", "_dim")))
 
 
 def array_of(spec, problem, argument):
@@ -94,7 +94,7 @@ def numbers_of(spec, problem):
         elif number.name == "keepdims":
             value = True
         elif number.name == "size":
-            value = problem.host["output_shape"]
+            value = value if spec.layout == "accumulated" else problem.host["output_shape"]
         elif number.number == "inv_tau":
             value = 1 / value
         elif number.number == "reduction_mode":
@@ -162,6 +162,8 @@ def run(whole, spec, case, op, problem):
     """The function on a problem of one of its rows."""
     arrays = {argument.name: array_of(spec, problem, argument) for argument in spec.arrays}
     for _ in range(2):
+        if spec.row.accumulates:
+            arrays["out"] = cells(problem.arrays[spec.row.accumulates])
         found = getattr(bk, whole.name)(**arrays, **numbers_of(spec, problem))
         check(spec, case, op, problem, found if len(spec.outputs) > 1 else (found,))
 

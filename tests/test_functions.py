@@ -336,6 +336,41 @@ def embedding_bag_backward(rng, call):
     close(out, expected + 1, 10)
 
 
+def embedding(rng, call):
+    weight = odd(rng, (10, 4), -2, 2)
+    for index, padding in itertools.product((np.int32, np.int64), (None, 5, -5)):
+        indices = np.array([1, 9, 2, 2, 5, 1, 0], index)
+        expected = np.where((indices == 5)[:, None] & (padding is not None), 0, weight[indices])
+        close(call(indices, LAYOUTS["columns"](weight), padding_idx=padding), expected)
+
+
+def embedding_backward(rng, call):
+    """A new result is the gradient alone; out is added to."""
+    dout, indices, expected = odd(rng, (7, 4), -2, 2), np.array([1, 9, 2, 2, 5, 1, 0]), np.zeros((10, 4))
+    np.add.at(expected, indices, dout)
+    out = np.ones((10, 4))
+    close(call(dout, indices, 10), expected, 10)
+    close(call(dout, indices, 10, padding_idx=5), np.where(np.arange(10)[:, None] == 5, 0, expected), 10)
+    call(dout, indices, 10, out=out)
+    close(out, expected + 1, 10)
+
+
+def embedding_bag_max(rng, call):
+    weight, indices = odd(rng, (10, 4), -2, 2), np.array([1, 9, 2, 2, 5, 1, 0])
+    found, rows = call(indices, weight, OFFSETS)
+    bags = [indices[a:b] for a, b in zip(OFFSETS, ENDS)]
+    close(found, np.stack([weight[bag].max(0) for bag in bags]))
+    assert rows.dtype == np.int32
+    np.testing.assert_array_equal(rows, np.stack([bag[weight[bag].argmax(0)] for bag in bags]))
+
+
+def embedding_bag_max_backward(rng, call):
+    dout, rows, expected = odd(rng, (3, 4), -2, 2), rng.integers(-1, 10, (3, 4)).astype(np.int32), np.zeros((10, 4))
+    bags, columns = np.nonzero(rows >= 0)
+    np.add.at(expected, (rows[bags, columns], columns), dout[bags, columns])
+    close(call(dout, rows, 10), expected, 10)
+
+
 def segment_sum(order):
     def check(rng, call):
         x = odd(rng, (6, 5), -2, 2)
@@ -440,7 +475,9 @@ OTHERS = {
     "logical_not": logical(np.logical_not, 1), "nextafter": nextafter, "ldexp": ldexp, "ldexp_backward": ldexp_backward,
     "where": where, "where_backward": where_backward, "cast": cast, "fill": fill, "prelu": prelu,
     "prelu_backward": prelu_backward, "alibi": alibi, "alibi_backward": alibi_backward, "embedding_bag": embedding_bag,
-    "embedding_bag_backward": embedding_bag_backward, "segment_sum": segment_sum(1),
+    "embedding_bag_backward": embedding_bag_backward, "segment_sum": segment_sum(1), "embedding": embedding,
+    "embedding_backward": embedding_backward, "embedding_bag_max": embedding_bag_max,
+    "embedding_bag_max_backward": embedding_bag_max_backward,
     "unsorted_segment_sum": segment_sum(-1), "segment_sum_backward": segment_sum_backward,
     "unsorted_segment_sum_backward": segment_sum_backward, "tile": tile, "tile_backward": tile_backward,
     "affine_grid": affine_grid,

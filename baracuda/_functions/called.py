@@ -91,6 +91,8 @@ def _arrays(row: Row, call: CallRow) -> Iterator[Argument]:
 
 def _kind(row: Row) -> str:
     names = {param.name for param in row.params}
+    if row.accumulates and any(param.role == "axis" for param in row.params):
+        return "accumulated"
     found = next((kind for kind, known in _KINDS.items() if names.issuperset(known)), None)
     if found is None:
         raise LookupError(f"[{row.name}]: no layout of baracuda/_functions has such parameters")

@@ -16,7 +16,7 @@ from typing import Any
 from baracuda._optable import Param, Row, rows
 
 REQUIRED = object()  # the default of an argument that has none
-_CALLED = ("gemm", "loss", "norm", "reduce", "softmax")  # families whose rows name their functions by `call`
+_CALLED = ("gemm", "indexing", "loss", "norm", "reduce", "softmax")  # families whose rows name their functions by `call`
 PLANS_ALONE = ("gemm", "gemv", "loss_flce")  # what the names of ops without functions of arrays begin with
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
@@ -60,7 +60,10 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     },
     **{name: (name, {"split_dim": "axis"}) for name in ("glu", "reglu", "swiglu", "geglu")},
 }
-ORDER = {"embedding_bag": ("indices", "weight", "offsets")}
+ORDER = {
+    "embedding": ("indices", "weight"), "embedding_bag": ("indices", "weight", "offsets"),
+    "embedding_bag_max": ("indices", "weight", "offsets"),
+}  # fmt: skip
 DEFAULTS: dict[str, Any] = {"axis": -1, "mode": "mean", "padding_idx": None, "reverse": False}
 
 

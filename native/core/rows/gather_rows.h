@@ -1,4 +1,5 @@
-// The row gather skeleton: y[i] = x[index[i]], a row of zeros where the index is outside [0, source_rows).
+// The row gather skeleton: y[i] = x[index[i]], a row of zeros where the index is outside [0, source_rows) or is
+// `dropped`.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,9 @@ namespace bk {
 
 struct GatherShape {
     int64_t rows, columns, source_rows;
+    int64_t dropped = -1;
+
+    BK_HD bool keeps(int64_t index) const { return index >= 0 && index < source_rows && index != dropped; }
 };
 
 template <class T, class I>

@@ -13,7 +13,7 @@ Status gather_rows(const Launch&, const GatherShape& shape, const T* x, const I*
     parallel_ranges(shape.rows, grain_for(static_cast<int64_t>(2 * bytes)), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             const int64_t source = index[i];
-            if (source >= 0 && source < shape.source_rows)
+            if (shape.keeps(source))
                 memcpy(y + i * shape.columns, x + source * shape.columns, bytes);
             else
                 memset(y + i * shape.columns, 0, bytes);

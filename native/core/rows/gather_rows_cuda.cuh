@@ -13,7 +13,7 @@ constexpr int kGatherThreads = 256;
 
 template <int N, int Unroll, class T, class I, class Index>
 __global__ void __launch_bounds__(kGatherThreads)
-    gather_rows_kernel(const T* x, const I* index, T* y, FastDiv<Index> pieces_of_row, int64_t pieces, int64_t source_rows) {
+    gather_rows_kernel(const T* x, const I* index, T* y, FastDiv<Index> pieces_of_row, int64_t pieces, GatherShape shape) {
     const int64_t columns = static_cast<int64_t>(pieces_of_row.divisor()) * N;
     const int64_t first = int64_t{blockIdx.x} * (kGatherThreads * Unroll) + threadIdx.x;
     int64_t source[Unroll], offset[Unroll];
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kGatherThreads)
     Vec<T, N> value[Unroll] = {};
 #pragma unroll
     for (int u = 0; u < Unroll; ++u)
-        if (source[u] >= 0 && source[u] < source_rows) value[u] = load<N>(x + source[u] * columns + offset[u]);
+        if (shape.keeps(source[u])) value[u] = load<N>(x + source[u] * columns + offset[u]);
 #pragma unroll
     for (int u = 0; u < Unroll; ++u) {
         const int64_t piece = first + u * kGatherThreads;
@@ -45,9 +45,9 @@ Status launch_gather(const Launch& launch, const GatherShape& shape, const T* x,
     const Grid grid{dim3(static_cast<unsigned>(blocks)), dim3(kGatherThreads)};
     if (pieces + kGatherThreads * unroll < int64_t{1} << 31)
         return launch_kernel(launch, grid, gather_rows_kernel<N, unroll, T, I, uint32_t>, x, index, y,
-                             FastDiv<uint32_t>(per_row), pieces, shape.source_rows);
+                             FastDiv<uint32_t>(per_row), pieces, shape);
     return launch_kernel(launch, grid, gather_rows_kernel<N, unroll, T, I, uint64_t>, x, index, y, FastDiv<uint64_t>(per_row),
-                         pieces, shape.source_rows);
+                         pieces, shape);
 }
 
 template <class T, class I>

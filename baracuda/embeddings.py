@@ -1,0 +1,202 @@
+"""Embeddings: rows of a table by index, and bags of them.
+
+embedding: out[n] = weight[indices[n]], a row of zeros where the index is padding_idx or outside [0, num_embeddings). Its
+backward adds dout[n] to dweight[indices[n]].
+
+embedding_bag_max: the greatest of a bag's rows in each column, the first of equal ones, and its row, i32; 0 and row -1 for
+a bag without indices. Its backward adds dout[b, d] to dweight[output_index[b, d], d].
+
+embedding_bag: out[b] = sum (SUM) or mean (MEAN) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1], the last bag ending at
+total_indices. Indices equal to padding_idx or outside [0, num_embeddings) are dropped, from the mean's count too; a bag
+without indices gives 0. The backward adds dout[b] (MEAN: over the number of kept indices) to dweight[indices[k]]; the
+caller zeroes dweight. indices are i32 or i64, offsets i32.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import INT32_MIN, as_integer
+from baracuda.descriptor import Descriptor
+from baracuda.kinds import EmbeddingBagMode, EmbeddingKind, OpCategory
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+
+def _optional_index(name: str, value: object) -> int | None:
+    return None if value is None else as_integer(name, value)
+
+
+class _PaddedDescriptor(Descriptor):
+    padding_idx: int | None
+
+    @property
+    def padding(self) -> int:
+        """padding_idx as C takes it: INT32_MIN matches no index."""
+        return INT32_MIN if self.padding_idx is None else self.padding_idx
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingDescriptor(_PaddedDescriptor):
+    num_embeddings: int = descriptor.extent()
+    embedding_dim: int = descriptor.extent()
+    num_indices: int = descriptor.checked(lambda name, value: as_integer(name, value, 0))
+    padding_idx: int | None = descriptor.checked(_optional_index, default=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBackwardDescriptor(EmbeddingDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBagDescriptor(_PaddedDescriptor):
+    num_embeddings: int = descriptor.extent()
+    embedding_dim: int = descriptor.extent()
+    num_bags: int = descriptor.extent()
+    total_indices: int = descriptor.extent()
+    mode: EmbeddingBagMode = descriptor.choice(EmbeddingBagMode)
+    padding_idx: int | None = descriptor.checked(_optional_index, default=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBagBackwardDescriptor(EmbeddingBagDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBagMaxDescriptor(_PaddedDescriptor):
+    num_embeddings: int = descriptor.extent()
+    embedding_dim: int = descriptor.extent()
+    num_bags: int = descriptor.extent()
+    total_indices: int = descriptor.extent()
+    padding_idx: int | None = descriptor.checked(_optional_index, default=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBagMaxBackwardDescriptor(Descriptor):
+    num_embeddings: int = descriptor.extent()
+    embedding_dim: int = descriptor.extent()
+    num_bags: int = descriptor.extent()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingArgs(Args):
+    weight: Viewable
+    indices: Viewable
+    output: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBackwardArgs(Args):
+    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
+
+    dout: Viewable
+    indices: Viewable
+    dweight: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagArgs(Args):
+    weight: Viewable
+    indices: Viewable
+    offsets: Viewable
+    output: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagBackwardArgs(Args):
+    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
+
+    dout: Viewable
+    indices: Viewable
+    offsets: Viewable
+    dweight: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagMaxArgs(Args):
+    weight: Viewable
+    indices: Viewable
+    offsets: Viewable
+    output: Viewable
+    output_index: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagMaxBackwardArgs(Args):
+    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
+
+    dout: Viewable
+    output_index: Viewable
+    dweight: Viewable
+
+
+class EmbeddingPlan(Plan):
+    __slots__ = ()
+    op = "embedding{I}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING
+    descriptor_type = EmbeddingDescriptor
+    args_type = EmbeddingArgs
+    names: ClassVar = {"padding_idx": "padding", "out": "output"}
+
+
+class EmbeddingBackwardPlan(Plan):
+    __slots__ = ()
+    op = "embedding_backward{I}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_BACKWARD
+    descriptor_type = EmbeddingBackwardDescriptor
+    args_type = EmbeddingBackwardArgs
+    names: ClassVar = {"padding_idx": "padding"}
+
+
+class EmbeddingBagPlan(Plan):
+    __slots__ = ()
+    op = "embedding_bag{I}_{T}"
+    category = OpCategory.EMBEDDING
+    descriptor_type = EmbeddingBagDescriptor
+    args_type = EmbeddingBagArgs
+    names: ClassVar = {"padding_idx": "padding", "out": "output"}
+
+    @property
+    def kind(self) -> EmbeddingKind:
+        is_sum = self.descriptor.mode is EmbeddingBagMode.SUM
+        return EmbeddingKind.EMBEDDING_BAG_SUM if is_sum else EmbeddingKind.EMBEDDING_BAG_MEAN
+
+
+class EmbeddingBagBackwardPlan(Plan):
+    __slots__ = ()
+    op = "embedding_bag_backward{I}_{T}"
+    category = OpCategory.EMBEDDING
+    descriptor_type = EmbeddingBagBackwardDescriptor
+    args_type = EmbeddingBagBackwardArgs
+    names: ClassVar = {"padding_idx": "padding"}
+
+    @property
+    def kind(self) -> EmbeddingKind:
+        is_sum = self.descriptor.mode is EmbeddingBagMode.SUM
+        return EmbeddingKind.EMBEDDING_BAG_SUM_BACKWARD if is_sum else EmbeddingKind.EMBEDDING_BAG_MEAN_BACKWARD
+
+
+class EmbeddingBagMaxPlan(Plan):
+    __slots__ = ()
+    op = "embedding_bag_max{I}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_BAG_MAX
+    descriptor_type = EmbeddingBagMaxDescriptor
+    args_type = EmbeddingBagMaxArgs
+    names: ClassVar = {"padding_idx": "padding", "out": "output", "out_index": "output_index"}
+
+
+class EmbeddingBagMaxBackwardPlan(Plan):
+    __slots__ = ()
+    op = "embedding_bag_max_backward_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_BAG_MAX_BACKWARD
+    descriptor_type = EmbeddingBagMaxBackwardDescriptor
+    args_type = EmbeddingBagMaxBackwardArgs
+    names: ClassVar = {"out_index": "output_index"}

@@ -1,0 +1,165 @@
+"""Sums of elements into places along an axis.
+
+scatter_add adds updates[c] to out[c with c[dim] = index[c]]; index_add adds a slice to the place that one index says, and
+both are gradients, of gather and of index_select. Outputs are added to: clear them first to have the sum alone. Indices
+outside the axis add nothing. Indices are i32 or i64, of gather_backward u8 too. Operands have any strides, but for the
+indices of index_add and index_select_backward.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import INT32_MAX, as_integer
+from baracuda.descriptor import Descriptor, product
+from baracuda.errors import InvalidProblemError
+from baracuda.kinds import IndexingKind, OpCategory
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+
+class _AlongDescriptor(Descriptor):
+    """Fields: the shape of what is added, of rank 1 to 8; an axis of it; the output's extent along that axis."""
+
+    _fields: ClassVar[tuple[str, str, str]]
+
+    @property
+    def source_shape(self) -> tuple[int, ...]:
+        shape: tuple[int, ...] = getattr(self, self._fields[0])
+        return shape
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        _, axis, extent = self._fields
+        chosen = getattr(self, axis)
+        return tuple([getattr(self, extent) if d == chosen else e for d, e in enumerate(self.source_shape)])
+
+    @property
+    def selected(self) -> int:
+        """How many slices there are along the axis."""
+        return self.source_shape[getattr(self, self._fields[1])]
+
+    @property
+    def rank(self) -> int:
+        return len(self.source_shape)
+
+    @property
+    def numel(self) -> int:
+        return product(self._fields[0].removesuffix("_shape"), self.source_shape)
+
+    def validated(self) -> _AlongDescriptor:
+        valid = super().validated()
+        if not valid.source_shape:
+            raise InvalidProblemError(f"{self._fields[0]} is (), must have an axis")
+        as_integer(self._fields[1], getattr(valid, self._fields[1]), 0, valid.rank - 1)
+        return valid
+
+
+@dataclasses.dataclass(frozen=True)
+class ScatterAddDescriptor(_AlongDescriptor):
+    _fields = ("upd_shape", "scatter_dim", "out_dim_size")
+    upd_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    scatter_dim: int = descriptor.checked(as_integer)
+    out_dim_size: int = descriptor.extent()
+
+
+@dataclasses.dataclass(frozen=True)
+class GatherBackwardDescriptor(_AlongDescriptor):
+    _fields = ("out_shape", "gather_dim", "src_dim_size")
+    out_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    gather_dim: int = descriptor.checked(as_integer)
+    src_dim_size: int = descriptor.extent()
+
+
+@dataclasses.dataclass(frozen=True)
+class IndexAddDescriptor(_AlongDescriptor):
+    _fields = ("src_shape", "add_dim", "dst_dim_size")
+    src_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    add_dim: int = descriptor.checked(as_integer)
+    dst_dim_size: int = descriptor.extent()
+
+
+@dataclasses.dataclass(frozen=True)
+class IndexSelectBackwardDescriptor(_AlongDescriptor):
+    _fields = ("out_shape", "select_dim", "src_dim_size")
+    out_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    select_dim: int = descriptor.checked(as_integer)
+    src_dim_size: int = descriptor.extent()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ScatterAddArgs(Args):
+    updates: Viewable
+    index: Viewable
+    out: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GatherBackwardArgs(Args):
+    """dsrc is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
+
+    dout: Viewable
+    index: Viewable
+    dsrc: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class IndexAddArgs(Args):
+    src: Viewable
+    idx: Viewable
+    dst: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class IndexSelectBackwardArgs(Args):
+    """dsrc is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
+
+    dout: Viewable
+    idx: Viewable
+    dsrc: Viewable
+
+
+class ScatterAddPlan(Plan):
+    __slots__ = ()
+    op = "scatter_add{I}_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.SCATTER_ADD
+    descriptor_type = ScatterAddDescriptor
+    args_type = ScatterAddArgs
+    names: ClassVar = {"upd_numel": "numel"}
+    shapes: ClassVar = {"updates": "source_shape", "index": "source_shape", "out": "target_shape"}
+
+
+class GatherBackwardPlan(Plan):
+    __slots__ = ()
+    op = "gather_backward{I}_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.GATHER_BACKWARD
+    descriptor_type = GatherBackwardDescriptor
+    args_type = GatherBackwardArgs
+    names: ClassVar = {"out_numel": "numel"}
+    shapes: ClassVar = {"dout": "source_shape", "index": "source_shape", "dsrc": "target_shape"}
+
+
+class IndexAddPlan(Plan):
+    __slots__ = ()
+    op = "index_add{I}_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.INDEX_ADD
+    descriptor_type = IndexAddDescriptor
+    args_type = IndexAddArgs
+    names: ClassVar = {"src_numel": "numel"}
+    shapes: ClassVar = {"src": "source_shape", "dst": "target_shape"}
+
+
+class IndexSelectBackwardPlan(Plan):
+    __slots__ = ()
+    op = "index_select_backward{I}_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.INDEX_SELECT_BACKWARD
+    descriptor_type = IndexSelectBackwardDescriptor
+    args_type = IndexSelectBackwardArgs
+    names: ClassVar = {"out_numel": "numel"}
+    shapes: ClassVar = {"dout": "source_shape", "dsrc": "target_shape"}

@@ -1,0 +1,244 @@
+// Scatter by atomics, in two walks. Where lines of updates are neighbours in memory, or all of a row has one index, a
+// thread takes some updates of one line, or of N neighbouring ones at once, and combines equal targets that follow on one
+// another before it writes. Where a line itself is, a warp takes neighbours of it and combines all equal targets it finds.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/abi/launch.h"
+#include "core/rows/atomics.cuh"
+#include "core/rows/scatter_reduce.h"
+
+namespace bk {
+
+constexpr int kScatterThreads = 256;
+
+// --- Atomic combination ----------------------------------------------------------------------------------------------
+
+BK_DEVICE void atomic_add_one(float* cell, float x) { atomicAdd(cell, x); }
+BK_DEVICE void atomic_add_one(double* cell, double x) { atomicAdd(cell, x); }
+BK_DEVICE void atomic_add_one(uint32_t* cell, uint32_t x) { atomicAdd(cell, x); }
+BK_DEVICE void atomic_add_one(uint64_t* cell, uint64_t x) {
+    atomicAdd(reinterpret_cast<unsigned long long*>(cell), static_cast<unsigned long long>(x));
+}
+
+template <int Bytes>
+struct SwapWord;
+template <>
+struct SwapWord<2> {
+    using type = unsigned short;
+};
+template <>
+struct SwapWord<4> {
+    using type = unsigned int;
+};
+template <>
+struct SwapWord<8> {
+    using type = unsigned long long;
+};
+
+// By compare and swap of the element alone.
+template <class Op, class T, class C>
+BK_DEVICE void atomic_swap_in(T* pointer, C x) {
+    using Word = typename SwapWord<sizeof(T)>::type;
+    Word* const cell = reinterpret_cast<Word*>(pointer);
+    Word seen = *cell, expected;
+    do {
+        expected = seen;
+        const Word wanted = bit_cast<Word>(narrow<T>(Op::combine(widen(bit_cast<T>(expected)), x)));
+        if (wanted == expected) return;
+        seen = atomicCAS(cell, expected, wanted);
+    } while (seen != expected);
+}
+
+template <class Op, int N, class T, class C>
+BK_DEVICE void atomic_combine(T* pointer, const C (&value)[N]) {
+    if constexpr (kIsScatterSum<Op> && std::is_integral_v<T>) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) atomic_add_one(pointer + i, value[i]);
+    } else if constexpr (kIsScatterSum<Op>) {
+        atomic_add<N>(pointer, value);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; ++i) atomic_swap_in<Op>(pointer + i, value[i]);
+    }
+}
+
+// --- Across lines ----------------------------------------------------------------------------------------------------
+
+struct ScatterAxis {
+    int64_t n, updates, index, out;  // extent and strides
+    int64_t targets, dropped;
+
+    explicit ScatterAxis(const ScatterLayout& s)
+        : n(s.n), updates(s.step[0]), index(s.step[1]), out(s.step[2]), targets(s.targets), dropped(s.dropped) {}
+    BK_DEVICE bool keeps(int64_t i) const { return i >= 0 && i < targets && i != dropped; }
+};
+
+// A thread takes `share` updates of a line, or of N lines side by side, which the innermost axis of `lines` counts.
+template <class Op, int N, class T, class I, class Index>
+__global__ void __launch_bounds__(kScatterThreads)
+    scatter_across_kernel(Walk<3, Index> lines, FastDiv<Index> line_count, int64_t workers, int share, ScatterAxis axis,
+                          const T* updates, const I* index, T* out) {
+    using C = compute_t<T>;
+    constexpr int kBatch = sizeof(C) * N > 16 ? 4 : 8;
+    const int64_t worker = int64_t{blockIdx.x} * kScatterThreads + threadIdx.x;
+    if (worker >= workers) return;
+    const auto place = line_count(static_cast<Index>(worker));
+    const auto at = lines(place.remainder);
+    updates += signed_offset(at.of[ScatterLayout::kUpdates]);
+    index += signed_offset(at.of[ScatterLayout::kIndex]);
+    out += signed_offset(at.of[ScatterLayout::kOut]);
+    const int64_t first = static_cast<int64_t>(place.quotient) * share, last = min(first + share, axis.n);
+    int64_t current = -1;
+    C sum[N];
+    for (int64_t j = first; j < last; j += kBatch) {
+        int64_t target[kBatch];
+        Vec<T, N> x[kBatch];
+#pragma unroll
+        for (int u = 0; u < kBatch; ++u) {
+            target[u] = -1;
+            if (j + u >= last) continue;
+            target[u] = static_cast<int64_t>(index[(j + u) * axis.index]);
+            x[u] = load_once<N>(updates + (j + u) * axis.updates);
+        }
+#pragma unroll
+        for (int u = 0; u < kBatch; ++u) {
+            if (!axis.keeps(target[u])) continue;
+            if (target[u] == current) {
+#pragma unroll
+                for (int i = 0; i < N; ++i) sum[i] = Op::combine(sum[i], widen(x[u].lane[i]));
+                continue;
+            }
+            if (current >= 0) atomic_combine<Op, N>(out + current * axis.out, sum);
+            current = target[u];
+#pragma unroll
+            for (int i = 0; i < N; ++i) sum[i] = widen(x[u].lane[i]);
+        }
+    }
+    if (current >= 0) atomic_combine<Op, N>(out + current * axis.out, sum);
+}
+
+template <class Op, int N, class Index, class T, class I>
+Status launch_across(const Launch& launch, const ScatterLayout& s, const T* updates, const I* index, T* out) {
+    constexpr int64_t kFull = 132 * 2048 * 4;
+    const int64_t lines = s.lines();
+    int share = 8;
+    while (share < 64 && lines * (s.n / (2 * share)) >= kFull) share *= 2;
+    const int64_t workers = lines * ceil_div<int64_t>(s.n, share), blocks = ceil_div<int64_t>(workers, kScatterThreads);
+    if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld updates are too many for one launch", (long long)workers);
+    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kScatterThreads)},
+                         scatter_across_kernel<Op, N, T, I, Index>, Walk<3, Index>(s.cells), FastDiv<Index>(lines), workers,
+                         share, ScatterAxis(s), updates, index, out);
+}
+
+// --- Along lines -----------------------------------------------------------------------------------------------------
+
+// Combines the values of lanes with equal keys into the first of them, which is told so; all 32 lanes take part.
+template <class Op, class C>
+BK_DEVICE bool combine_equal(unsigned long long key, bool valid, C* value) {
+    const int lane = threadIdx.x % 32;
+    const unsigned equal = __match_any_sync(0xffffffffu, key);
+    if (__any_sync(0xffffffffu, valid && (equal & (equal - 1)) != 0)) {
+        const unsigned above = lane == 31 ? 0 : 0xffffffffu << (lane + 1);
+        unsigned ahead = valid ? equal & above : 0;
+        int rank = __popc(equal & ~above) - 1;  // among the equal ones
+        // Each round takes the value of the next one that is left, and every other one leaves.
+        while (__any_sync(0xffffffffu, ahead != 0)) {
+            const int next = __ffs(static_cast<int>(ahead)) - 1;
+            const C other = __shfl_sync(0xffffffffu, *value, next < 0 ? lane : next);
+            if (next >= 0) *value = Op::combine(*value, other);
+            ahead &= __ballot_sync(0xffffffffu, (rank & 1) == 0);
+            rank >>= 1;
+        }
+    }
+    return valid && __ffs(static_cast<int>(equal)) - 1 == lane;
+}
+
+template <class Op, class T, class I, class Index>
+__global__ void __launch_bounds__(kScatterThreads)
+    scatter_along_kernel(Walk<3, Index> lines, FastDiv<Index> n, int64_t total, ScatterAxis axis, const T* updates,
+                         const I* index, T* out) {
+    using C = compute_t<T>;
+    constexpr int kItems = 4;
+    const int64_t first = int64_t{blockIdx.x} * (kScatterThreads * kItems) + threadIdx.x;
+    int64_t target[kItems], base[kItems];
+    T x[kItems];
+#pragma unroll
+    for (int u = 0; u < kItems; ++u) {
+        target[u] = -1;
+        base[u] = 0;
+        if (first + u * kScatterThreads >= total) continue;
+        const auto place = n(static_cast<Index>(first + u * kScatterThreads));
+        const auto at = lines(place.quotient);
+        const int64_t j = place.remainder;
+        target[u] = static_cast<int64_t>(index[signed_offset(at.of[ScatterLayout::kIndex]) + j * axis.index]);
+        x[u] = updates[signed_offset(at.of[ScatterLayout::kUpdates]) + j * axis.updates];
+        base[u] = signed_offset(at.of[ScatterLayout::kOut]);
+    }
+#pragma unroll
+    for (int u = 0; u < kItems; ++u) {
+        const bool valid = axis.keeps(target[u]);
+        const int64_t offset = valid ? base[u] + target[u] * axis.out : 0;
+        C value[1] = {valid ? widen(x[u]) : Op::identity()};
+        // Lanes without a target have keys of their own.
+        const auto address = reinterpret_cast<unsigned long long>(out + offset);
+        if (combine_equal<Op>(valid ? address : threadIdx.x % 32, valid, value)) atomic_combine<Op, 1>(out + offset, value);
+    }
+}
+
+template <class Op, class Index, class T, class I>
+Status launch_along(const Launch& launch, const ScatterLayout& s, const T* updates, const I* index, T* out) {
+    const int64_t total = s.lines() * s.n, blocks = ceil_div<int64_t>(total, kScatterThreads * 4);
+    if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld updates are too many for one launch", (long long)total);
+    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kScatterThreads)},
+                         scatter_along_kernel<Op, T, I, Index>, Walk<3, Index>(s.cells), FastDiv<Index>(s.n), total,
+                         ScatterAxis(s), updates, index, out);
+}
+
+// --- Choice ----------------------------------------------------------------------------------------------------------
+
+// Whether N updates side by side go to as many neighbours, all of them aligned.
+template <int N, class T>
+bool takes_vectors(const ScatterLayout& s, const T* updates, const T* out) {
+    using L = ScatterLayout;
+    const int last = s.cells.rank - 1;
+    if (last < 0 || s.cells.extent[last] % N != 0 || s.cells.stride[L::kIndex][last] != 0) return false;
+    for (const int k : {L::kUpdates, L::kOut}) {
+        if (s.cells.stride[k][last] != 1 || s.step[k] % N != 0) return false;
+        for (int d = 0; d < last; ++d)
+            if (s.cells.stride[k][d] % N != 0) return false;
+    }
+    return is_aligned(updates, kVectorBytes) && is_aligned(out, kVectorBytes);
+}
+
+template <int N>
+ScatterLayout in_vectors(ScatterLayout s) {
+    const int last = s.cells.rank - 1;
+    s.cells.extent[last] /= N;
+    for (int k = 0; k < 3; ++k) s.cells.stride[k][last] *= N;
+    return s;
+}
+
+template <class Op, class T, class I>
+Status scatter_atomic(const Launch& launch, const ScatterLayout& given, const T* updates, const I* index, T* out) {
+    constexpr int N = kVectorLanes<T>;
+    ScatterLayout s = given;
+    s.cells = collapse(given.cells);
+    const bool small = s.all().fits_32bit() && s.lines() * s.n < (int64_t{1} << 31) - 1024;
+    const auto across = [&](auto lanes, const ScatterLayout& layout) {
+        return small ? launch_across<Op, lanes(), uint32_t>(launch, layout, updates, index, out)
+                     : launch_across<Op, lanes(), uint64_t>(launch, layout, updates, index, out);
+    };
+    if (takes_vectors<N>(s, updates, out)) return across(std::integral_constant<int, N>{}, in_vectors<N>(s));
+    const int last = s.cells.rank - 1;
+    const bool by_line = s.lines() < 32 ||
+                         magnitude(s.step[ScatterLayout::kUpdates]) < magnitude(s.cells.stride[ScatterLayout::kUpdates][last]);
+    if (!by_line) return across(std::integral_constant<int, 1>{}, s);
+    return small ? launch_along<Op, uint32_t>(launch, s, updates, index, out)
+                 : launch_along<Op, uint64_t>(launch, s, updates, index, out);
+}
+
+}  // namespace bk

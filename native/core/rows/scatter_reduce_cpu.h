@@ -1,0 +1,182 @@
+// In place, each thread its lines or its share of the targets, so that sums have the order of the updates. 16-bit results
+// need equal targets brought together to be kept in f32; without a workspace for that every step is rounded.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/rows/row_sums_cpu.h"
+#include "core/rows/scatter_reduce.h"
+
+namespace bk {
+
+// --- In place --------------------------------------------------------------------------------------------------------
+
+// Lines and targets in parts that one thread each may write.
+struct ScatterParts {
+    int64_t lines, slices, classes;  // classes: a power of two
+
+    explicit ScatterParts(const ScatterLayout& s) : lines(s.lines()) {
+        constexpr int64_t kLeastLines = 32;  // of two cache lines, where they are neighbours
+        const int64_t threads = lines * s.n < 4096 ? 1 : thread_count();
+        slices = std::max<int64_t>(1, std::min(threads, lines / kLeastLines));
+        classes = 1;
+        while (classes * slices < threads) classes *= 2;
+    }
+    int64_t count() const { return slices * classes; }
+    bool owns(int64_t part, int64_t index) const { return (index & (classes - 1)) == part / slices; }
+    ColumnRange line_range(int64_t part) const {
+        const int64_t slice = part % slices;
+        return {lines * slice / slices, lines * (slice + 1) / slices};
+    }
+};
+
+// Lines [first, last) of the innermost axis of the cells, whose offsets at its begin are given.
+template <class Op, class T, class I>
+BK_HD void scatter_lines(const ScatterLayout& s, const ScatterParts& parts, int64_t part, const T* updates, const I* index,
+                         T* out, const int64_t (&inner)[3], int64_t count) {
+    using L = ScatterLayout;
+    const bool is_row = inner[L::kIndex] == 0 && inner[L::kUpdates] == 1 && inner[L::kOut] == 1 && count > 1;
+    const auto owned = [&](int64_t i) { return s.keeps(i) && parts.owns(part, i); };
+    if (is_row) {
+        for (int64_t j = 0; j < s.n; ++j) {
+            if (j + kRowsAhead < s.n)
+                if (const int64_t next = index[(j + kRowsAhead) * s.step[L::kIndex]]; owned(next))
+                    prefetch_row(out + next * s.step[L::kOut], count);
+            const int64_t i = index[j * s.step[L::kIndex]];
+            if (!owned(i)) continue;
+            const T* const x = updates + j * s.step[L::kUpdates];
+            T* const y = out + i * s.step[L::kOut];
+            for_column_blocks({0, count}, [&](int64_t c, auto most, int64_t width) {
+                compute_t<T> sum[most()];
+                for (int64_t k = 0; k < width; ++k) sum[k] = Op::combine(widen(y[c + k]), widen(x[c + k]));
+                for (int64_t k = 0; k < width; ++k) y[c + k] = narrow<T>(sum[k]);
+            });
+        }
+        return;
+    }
+    const auto combine = [&](int64_t line, int64_t j) {
+        const int64_t i = index[line * inner[L::kIndex] + j * s.step[L::kIndex]];
+        if (!owned(i)) return;
+        T* const y = out + line * inner[L::kOut] + i * s.step[L::kOut];
+        *y = narrow<T>(Op::combine(widen(*y), widen(updates[line * inner[L::kUpdates] + j * s.step[L::kUpdates]])));
+    };
+    if (magnitude(s.step[L::kUpdates]) <= magnitude(inner[L::kUpdates])) {
+        for (int64_t line = 0; line < count; ++line)
+            for (int64_t j = 0; j < s.n; ++j) combine(line, j);
+    } else {
+        constexpr int64_t kLinesAtOnce = 1024;
+        for (int64_t begin = 0; begin < count; begin += kLinesAtOnce)
+            for (int64_t j = 0; j < s.n; ++j)
+                for (int64_t line = begin; line < std::min(count, begin + kLinesAtOnce); ++line) combine(line, j);
+    }
+}
+
+template <class Op, class T, class I>
+Status scatter_in_place(const ScatterLayout& given, const T* updates, const I* index, T* out) {
+    ScatterLayout s = given;
+    s.cells = collapse(given.cells);
+    const ScatterParts parts(s);
+    parallel_ranges(parts.count(), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t part = begin; part < end; ++part) {
+            const ColumnRange range = parts.line_range(part);
+            const int64_t width = s.cells.rank == 0 ? 1 : s.cells.extent[s.cells.rank - 1];
+            for (int64_t line = range.first; line < range.last;) {
+                int64_t offset[3] = {}, inner[3] = {}, rest = line / width;
+                const int64_t at = line % width, count = std::min(width - at, range.last - line);
+                for (int k = 0; k < 3; ++k) inner[k] = s.cells.rank == 0 ? 0 : s.cells.stride[k][s.cells.rank - 1];
+                for (int k = 0; k < 3; ++k) offset[k] = at * inner[k];
+                for (int d = s.cells.rank - 2; d >= 0; --d) {
+                    for (int k = 0; k < 3; ++k) offset[k] += rest % s.cells.extent[d] * s.cells.stride[k][d];
+                    rest /= s.cells.extent[d];
+                }
+                scatter_lines<Op>(s, parts, part, updates + offset[0], index + offset[1], out + offset[2], inner, count);
+                line += count;
+            }
+        }
+    });
+    return Status::kOk;
+}
+
+// --- Brought together ------------------------------------------------------------------------------------------------
+
+// Updates and targets as rows of `columns`; of any other layout a row is an element.
+struct ScatterGroups {
+    Grouping by_target;
+    int64_t rows, targets, columns;
+
+    explicit ScatterGroups(const ScatterLayout& s) {
+        const ScatterRows r = ScatterRows::of(s);
+        rows = r.columns > 0 ? r.blocks * s.n : s.lines() * s.n;
+        targets = r.columns > 0 ? r.blocks * s.targets : s.reach().span;
+        columns = r.columns;
+    }
+    // Positions are kept in 32 bits.
+    bool fits() const { return rows < int64_t{1} << 31; }
+    void carve(Carver* carver) {
+        by_target.values = carver->take<int32_t>(rows);
+        by_target.start = carver->take<int64_t>(targets + 1);
+    }
+};
+
+template <class Op, class T, class I>
+size_t scatter_reduce_workspace(const ScatterLayout& s) {
+    if (std::is_same<T, compute_t<T>>::value) return 0;
+    ScatterGroups groups(s);
+    if (!groups.fits()) return 0;
+    Carver carver;
+    groups.carve(&carver);
+    return carver.bytes();
+}
+
+template <class Op, class T, class I>
+Status scatter_grouped(const Launch& launch, const ScatterLayout& s, const T* updates, const I* index, T* out) {
+    using C = compute_t<T>;
+    ScatterGroups groups(s);
+    Carver carver(launch.workspace);
+    groups.carve(&carver);
+    const Layout<3> all = s.all();
+    const Walk<3, uint64_t> walk(all);
+    const int64_t low = groups.columns > 0 ? 0 : s.reach().low, n = s.n, columns = std::max<int64_t>(1, groups.columns);
+    const auto target = [&](int64_t k) {
+        if (groups.columns > 0) {
+            const int64_t i = index[k % n];
+            return s.keeps(i) ? k / n * s.targets + i : int64_t{-1};
+        }
+        const auto at = walk(static_cast<uint64_t>(k));
+        const int64_t i = index[signed_offset(at.of[1])];
+        return s.keeps(i) ? signed_offset(at.of[2]) + i * s.step[2] - low : int64_t{-1};
+    };
+    const auto source = [&](int64_t k) {
+        return groups.columns > 0 ? k * columns : signed_offset(walk(static_cast<uint64_t>(k)).of[0]);
+    };
+    const Grouping& by = groups.by_target;
+    const int64_t largest = group_by_key(by, groups.rows, groups.targets, target, [](int64_t k) { return k; });
+    for_each_group(by, groups.targets, largest, columns, sizeof(T), [&](int64_t t, ColumnRange range) {
+        const int64_t first = by.start[t], last = by.start[t + 1];
+        if (first == last) return;
+        T* const y = out + low + t * columns;
+        for_column_blocks(range, [&](int64_t c, auto most, int64_t width) {
+            C sum[most()];
+            for (int64_t i = 0; i < width; ++i) sum[i] = widen(y[c + i]);
+            for (int64_t at = first; at < last; ++at) {
+                const T* const x = updates + source(by.values[at]) + c;
+                for (int64_t i = 0; i < width; ++i) sum[i] = Op::combine(sum[i], widen(x[i]));
+            }
+            for (int64_t i = 0; i < width; ++i) y[c + i] = narrow<T>(sum[i]);
+        });
+    });
+    return Status::kOk;
+}
+
+template <class Op, class T, class I>
+Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T* updates, const I* index, T* out) {
+    bool grouped = false;
+    BK_TRY(find_workspace(launch, scatter_reduce_workspace<Op, T, I>(layout), &grouped));
+    if constexpr (!std::is_same_v<T, compute_t<T>>)
+        if (grouped) return scatter_grouped<Op>(launch, layout, updates, index, out);
+    return scatter_in_place<Op>(layout, updates, index, out);
+}
+
+}  // namespace bk

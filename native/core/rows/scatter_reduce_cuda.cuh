@@ -1,0 +1,172 @@
+// By atomics (scatter_atomic.cuh), or by sorting (target, update) pairs and combining runs: of rows by add_runs.cuh, of
+// elements by combine_elements.cuh. Updates are sorted a slab of at most kScatterSlab at a time, and out is seen through
+// windows whose places fit 31 bits; both are one for all but giant problems.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/rows/add_runs.cuh"
+#include "core/rows/combine_elements.cuh"
+#include "core/rows/scatter_atomic.cuh"
+#include "core/rows/scatter_reduce.h"
+#include "core/rows/sort_pairs.h"
+
+namespace bk {
+
+constexpr int64_t kScatterSlab = int64_t{1} << 26;
+constexpr int64_t kScatterWindow = (int64_t{1} << 31) - 2;
+constexpr int64_t kLeastRowBytes = 16;  // below, elements are sorted
+
+struct ScatterSort {
+    ScatterRows rows;
+    int64_t count, targets;  // of pairs that are sorted at once, and of their places
+
+    template <class Op, class T>
+    static ScatterSort of(const ScatterLayout& s) {
+        ScatterSort sort{ScatterRows::of(s), 0, 0};
+        if (!kIsScatterSum<Op> || sort.rows.columns * static_cast<int64_t>(sizeof(T)) < kLeastRowBytes) sort.rows.columns = 0;
+        if (sort.by_rows()) {
+            sort.count = sort.rows.blocks * s.n;
+            sort.targets = sort.rows.blocks * s.targets;
+        } else {
+            sort.count = std::min(kScatterSlab, s.lines() * s.n);
+            sort.targets = std::min(kScatterWindow, s.reach().span);
+        }
+        return sort;
+    }
+    bool by_rows() const { return rows.columns > 0; }
+    uint32_t sentinel() const { return static_cast<uint32_t>(targets); }
+    template <class T>
+    RunShape runs() const {
+        return make_run_shape<T>(count, rows.columns, targets, false);
+    }
+};
+
+template <class C>
+struct ScatterBuffers {
+    SortBuffers sort;
+    RunParts<C> runs;
+    ElementParts<C> elements;
+};
+
+template <class T>
+ScatterBuffers<compute_t<T>> carve_scatter(Carver* carver, const ScatterSort& sort) {
+    using C = compute_t<T>;
+    ScatterBuffers<C> buffers{};
+    buffers.sort = carve_sort(carver, sort.count, sort.sentinel());
+    if (sort.by_rows())
+        buffers.runs = carve_run_parts<C>(carver, sort.template runs<T>());
+    else
+        buffers.elements = carve_element_parts<C>(carver, sort.count);
+    return buffers;
+}
+
+template <class Op, class T, class I>
+size_t scatter_reduce_workspace(const ScatterLayout& layout) {
+    Carver carver;
+    carve_scatter<T>(&carver, ScatterSort::of<Op, T>(layout));
+    return carver.bytes();
+}
+
+// --- Keys ------------------------------------------------------------------------------------------------------------
+
+// Keys are the rows of out, the sentinel for an index that is dropped, which sorts last; values are the updates' rows.
+template <class I>
+__global__ void __launch_bounds__(256)
+    scatter_row_keys_kernel(const I* index, int64_t rows, FastDiv<uint32_t> n, int64_t targets, int64_t dropped,
+                            uint32_t sentinel, uint32_t* keys, uint32_t* values) {
+    const int64_t row = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    const auto at = n(static_cast<uint32_t>(row));
+    const int64_t i = index[at.remainder];
+    const bool keep = i >= 0 && i < targets && i != dropped;
+    keys[row] = keep ? static_cast<uint32_t>(at.quotient * targets + i) : sentinel;
+    values[row] = static_cast<uint32_t>(row);
+}
+
+struct ScatterPlaces {
+    int64_t low, window;  // a key is an offset from low, where it is in [0, window)
+    int64_t step, targets, dropped;
+};
+
+// Of elements [first, first + count) of the walk.
+template <class I, class Index>
+__global__ void __launch_bounds__(256)
+    scatter_element_keys_kernel(const I* index, Walk<3, Index> walk, ScatterPlaces places, int64_t first, int64_t count,
+                                uint32_t* keys, uint32_t* values) {
+    constexpr int kItems = 4;
+    int64_t found[kItems], out[kItems];
+    const int64_t base = int64_t{blockIdx.x} * (256 * kItems) + threadIdx.x;
+#pragma unroll
+    for (int u = 0; u < kItems; ++u) {
+        found[u] = -1;
+        if (base + u * 256 >= count) continue;
+        const auto at = walk(static_cast<Index>(first + base + u * 256));
+        found[u] = index[signed_offset(at.of[ScatterLayout::kIndex])];
+        out[u] = signed_offset(at.of[ScatterLayout::kOut]);
+    }
+#pragma unroll
+    for (int u = 0; u < kItems; ++u) {
+        if (base + u * 256 >= count) continue;
+        const bool keep = found[u] >= 0 && found[u] < places.targets && found[u] != places.dropped;
+        const int64_t key = keep ? out[u] + found[u] * places.step - places.low : -1;
+        keys[base + u * 256] = static_cast<uint32_t>(key >= 0 && key < places.window ? key : places.window);
+        values[base + u * 256] = static_cast<uint32_t>(base + u * 256);
+    }
+}
+
+// --- By sorting ------------------------------------------------------------------------------------------------------
+
+template <class T, class I>
+Status scatter_rows_sorted(const Launch& launch, const ScatterLayout& s, const ScatterSort& sort, const T* updates,
+                           const I* index, T* out, ScatterBuffers<compute_t<T>> buffers) {
+    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(sort.count, 256))), dim3(256)};
+    BK_TRY(launch_kernel(launch, grid, scatter_row_keys_kernel<I>, index, sort.count, FastDiv<uint32_t>(s.n), s.targets,
+                         s.dropped, sort.sentinel(), buffers.sort.keys[0], buffers.sort.values[0]));
+    BK_TRY(sort_pairs(launch, &buffers.sort, sort.count, sort.sentinel()));
+    return add_runs(launch, sort.template runs<T>(), RowsByIndex<T, false>{updates, buffers.sort.values[0]},
+                    static_cast<const uint32_t*>(buffers.sort.keys[0]), out, buffers.runs);
+}
+
+template <class Op, class Index, class T, class I>
+Status scatter_elements_sorted(const Launch& launch, const ScatterLayout& s, const ScatterSort& sort, const T* updates,
+                               const I* index, T* out, const ScatterBuffers<compute_t<T>>& buffers) {
+    const Layout<3> all = s.all();
+    Layout<1> source;
+    for (int d = 0; d < all.rank; ++d) source.append(all.extent[d], {all.stride[ScatterLayout::kUpdates][d]});
+    const Walk<3, Index> walk(all);
+    const Walk<1, Index> from(collapse(source));
+    const ScatterLayout::Extent reach = s.reach();
+    const int64_t total = s.lines() * s.n;
+    for (int64_t window = 0; window < reach.span; window += sort.targets)
+        for (int64_t first = 0; first < total; first += sort.count) {
+            const int64_t count = std::min(sort.count, total - first);
+            SortBuffers pairs = buffers.sort;
+            const ScatterPlaces places{reach.low + window, sort.targets, s.step[ScatterLayout::kOut], s.targets, s.dropped};
+            const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(count, 1024))), dim3(256)};
+            BK_TRY(launch_kernel(launch, grid, scatter_element_keys_kernel<I, Index>, index, walk, places, first, count,
+                                 pairs.keys[0], pairs.values[0]));
+            BK_TRY(sort_pairs(launch, &pairs, count, sort.sentinel()));
+            BK_TRY(combine_elements<Op>(launch, SortedElements{pairs.keys[0], pairs.values[0], count, sort.sentinel()}, from,
+                                        first, updates, out + places.low, buffers.elements));
+        }
+    return Status::kOk;
+}
+
+template <class Op, class T, class I>
+Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T* updates, const I* index, T* out) {
+    bool found = false;
+    BK_TRY(find_workspace(launch, scatter_reduce_workspace<Op, T, I>(layout), &found));
+    if (!found) return scatter_atomic<Op>(launch, layout, updates, index, out);
+    const ScatterSort sort = ScatterSort::of<Op, T>(layout);
+    Carver carver(launch.workspace);
+    const auto buffers = carve_scatter<T>(&carver, sort);
+    if constexpr (kIsScatterSum<Op>)
+        if (sort.by_rows()) return scatter_rows_sorted(launch, layout, sort, updates, index, out, buffers);
+    return layout.all().fits_32bit()
+               ? scatter_elements_sorted<Op, uint32_t>(launch, layout, sort, updates, index, out, buffers)
+               : scatter_elements_sorted<Op, uint64_t>(launch, layout, sort, updates, index, out, buffers);
+}
+
+}  // namespace bk

@@ -1,0 +1,69 @@
+// Rows of a table by index, and the gradient of the table.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/pointwise/pointwise.h"
+#include "core/rows/gather_rows.h"
+#include "core/rows/scatter_reduce.h"
+
+namespace bk {
+
+struct EmbeddingShape {
+    int64_t num_indices;
+    int32_t num_embeddings, embedding_dim;
+    int64_t padding_idx;
+
+    Status check() const {
+        return require_non_negative(
+            {{"num_indices", num_indices}, {"num_embeddings", num_embeddings}, {"embedding_dim", embedding_dim}});
+    }
+    bool has_rows() const { return num_indices > 0 && embedding_dim > 0; }
+};
+
+template <class T, class I>
+struct Embedding {
+    int64_t num_indices;
+    int32_t num_embeddings;
+    int32_t embedding_dim;
+    int64_t padding_idx;
+
+    Work work() const { return !shape().has_rows() ? Work::kNone : num_embeddings == 0 ? Work::kZeros : Work::kAll; }
+    Status check() const { return shape().check(); }
+    Status run(const T* weight, const I* indices, T* out, const Launch& launch) const {
+        if (work() == Work::kZeros) return write_zeros(launch, num_indices * embedding_dim, out);
+        using Bits = bits_t<T>;
+        return gather_rows(launch, GatherShape{num_indices, embedding_dim, num_embeddings, padding_idx},
+                           reinterpret_cast<const Bits*>(weight), indices, reinterpret_cast<Bits*>(out));
+    }
+
+private:
+    EmbeddingShape shape() const { return {num_indices, num_embeddings, embedding_dim, padding_idx}; }
+};
+
+template <class T, class I>
+struct EmbeddingBackward {
+    int64_t num_indices;
+    int32_t num_embeddings;
+    int32_t embedding_dim;
+    int64_t padding_idx;
+
+    Work work() const { return all_or_none(shape().has_rows() ? num_embeddings : 0); }
+    Status check() const { return shape().check(); }
+    size_t workspace_size() const { return scatter_reduce_workspace<ScatterSum<compute_t<T>>, T, I>(layout()); }
+    Status run(const T* dout, const I* indices, T* dweight, const Launch& launch) const {
+        return scatter_reduce<ScatterSum<compute_t<T>>>(launch, layout(), dout, indices, dweight);
+    }
+
+private:
+    EmbeddingShape shape() const { return {num_indices, num_embeddings, embedding_dim, padding_idx}; }
+    ScatterLayout layout() const {
+        ScatterLayout s{{}, num_indices, {embedding_dim, 1, embedding_dim}, num_embeddings, padding_idx};
+        s.cells.append(embedding_dim, {1, 0, 1});
+        return s;
+    }
+};
+
+}  // namespace bk
