@@ -8399,6 +8399,1024 @@ BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f32_can_implement(int32_t b
 BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_run(int32_t batch, int32_t height, int32_t width, const void* theta, void* grid, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_can_implement(int32_t batch, int32_t height, int32_t width, const void* theta, const void* grid);
 
+/* ---- indexing -------------------------------------------------------------------------------------------------- */
+
+/*
+ * gather{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64 u8)
+ * out[c] = src[c with c[gather_dim] = index[c]]; other extents of src may be larger. Where an index is outside [0,
+ * src_dim_size) the cell of out is left as it is.
+ *   host  out_shape: i32 [rank]
+ *   host  stride_src: i64 [rank]
+ *   host  stride_index: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    src: T [out_shape with src_dim_size along gather_dim]
+ *   in    index: I [out_shape]
+ *   out   out: T [out_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gather_f32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_f32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_f32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_f32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_f32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_f32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_f64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_f64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_f64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_f64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_f64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_f64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_f16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_f16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_f16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_f16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_f16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_f16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_bf16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_bf16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_bf16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i8_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i8_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i8_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i8_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i8_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i8_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u8_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u8_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u8_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u8_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_bool_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_bool_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_bool_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_bool_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_bool_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_bool_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_fp8e4m3_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_fp8e4m3_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_fp8e4m3_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_fp8e4m3_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_fp8e4m3_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_fp8e4m3_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_fp8e5m2_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_fp8e5m2_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_fp8e5m2_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+
+/*
+ * index_select{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * out[.., j, ..] = src[.., idx[j], ..] along select_dim; idx has as many elements as out along it. Where an index
+ * is outside [0, src_dim_size) that part of out is left as it is.
+ *   host  out_shape: i32 [rank]
+ *   host  stride_src: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    src: T [out_shape with src_dim_size along select_dim]
+ *   in    idx: I [selected]
+ *   out   out: T [out_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_index_select_f32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_f32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_f32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_f32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_f64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_f64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_f64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_f64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_f16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_f16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_f16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_f16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_bf16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_bf16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i8_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i8_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i8_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i8_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_u8_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_u8_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u8_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u8_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_u16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_u16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_u32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_u32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_u64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_u64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_bool_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_bool_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_bool_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_bool_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_fp8e4m3_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_fp8e4m3_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_fp8e4m3_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_fp8e4m3_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_fp8e5m2_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_fp8e5m2_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+
+/*
+ * take{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * out[i] = src[index[i]] of row-major operands, whatever their shapes. Where an index is outside [0, src_numel)
+ * the cell of out is left as it is.
+ *   in    src: T [src_numel]
+ *   in    index: I [out_numel]
+ *   out   out: T [out_numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_take_f32_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_f32_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_f32_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_f32_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_f64_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_f64_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_f64_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_f64_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_f16_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_f16_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_f16_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_f16_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_bf16_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_bf16_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_bf16_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_bf16_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i8_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i8_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i8_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i8_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_u8_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_u8_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u8_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u8_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i16_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i16_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i16_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i16_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_u16_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_u16_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u16_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u16_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i32_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i32_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i32_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i32_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_u32_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_u32_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u32_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u32_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i64_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i64_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_u64_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_u64_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u64_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u64_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_bool_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_bool_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_bool_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_bool_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_fp8e4m3_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_fp8e4m3_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_fp8e4m3_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_fp8e4m3_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_fp8e5m2_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_fp8e5m2_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_fp8e5m2_run(int64_t out_numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_fp8e5m2_can_implement(int64_t out_numel, int64_t src_numel, const void* src, const void* index, const void* out);
+
+/*
+ * gather_rows_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * dest[r] = table[idx[r]], rows of h elements; zeros where idx[r] is not below v. v and h must be at least 1.
+ *   out   dest: T [n, h]
+ *   in    table: T [v, h]
+ *   in    idx: u32 [n]
+ *   workspace none: the size is 0
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gather_rows_f32_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_f32_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_f32_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_f64_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_f64_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_f64_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_f16_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_f16_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_f16_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_bf16_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_bf16_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_bf16_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i8_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i8_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_i8_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u8_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u8_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_u8_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i16_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i16_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_i16_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u16_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u16_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_u16_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i32_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i32_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_i32_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u32_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u32_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_u32_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i64_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i64_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_i64_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u64_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u64_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_u64_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_bool_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_bool_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_bool_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_fp8e4m3_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_fp8e4m3_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_fp8e4m3_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_fp8e5m2_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_fp8e5m2_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_fp8e5m2_workspace_size(int64_t v, int64_t h, int64_t n);
+
+/*
+ * masked_fill_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * out = mask != 0 ? value : src, where the value is the low bytes of fill_bits, as many as T has; bits are copied.
+ * out may be src.
+ *   in    src: T [numel]
+ *   in    mask: u8 [numel]
+ *   out   out: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f32_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f32_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f64_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f64_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f16_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f16_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bf16_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bf16_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i8_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i8_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u8_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u8_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i16_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i16_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u16_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u16_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i32_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i32_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u32_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u32_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i64_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i64_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u64_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u64_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bool_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bool_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e4m3_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e4m3_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e5m2_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e5m2_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+
+/*
+ * masked_fill_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * masked_fill on strided operands; a stride of 0 broadcasts an input. out may be src, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_src: i64 [rank]
+ *   host  stride_mask: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    src: T [shape]
+ *   in    mask: u8 [shape]
+ *   out   out: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bool_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bool_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e4m3_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e4m3_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e5m2_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+
+/*
+ * masked_fill_backward_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * dsrc = mask != 0 ? 0 : dout; bits are copied. dsrc may be dout.
+ *   in    dout: T [numel]
+ *   in    mask: u8 [numel]
+ *   out   dsrc: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f32_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f32_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f64_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f64_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f16_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f16_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bf16_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bf16_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i8_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i8_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u8_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u8_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i16_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i16_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u16_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u16_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i32_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i32_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u32_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u32_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i64_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i64_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u64_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u64_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bool_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bool_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e4m3_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e4m3_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+
+/*
+ * masked_fill_backward_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * masked_fill_backward on strided operands; a stride of 0 broadcasts an input. dsrc may be dout, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dout: i64 [rank]
+ *   host  stride_mask: i64 [rank]
+ *   host  stride_dsrc: i64 [rank]
+ *   in    dout: T [shape]
+ *   in    mask: u8 [shape]
+ *   out   dsrc: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bool_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bool_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e4m3_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e4m3_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+
+/*
+ * masked_select_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * out has src where mask is not 0, in its order; of more than max_selected elements the first ones. What is behind
+ * the last one is left as it is. counter is how many there are, more than max_selected too.
+ *   in    src: T [numel]
+ *   in    mask: u8 [numel]
+ *   out   out: T [max_selected]
+ *   out   counter: i64 [1]
+ *   workspace optional: spreads the search over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_select_f32_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_f32_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_f32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_f64_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_f64_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_f64_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_f16_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_f16_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_f16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_bf16_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_bf16_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_bf16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i8_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i8_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_i8_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u8_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u8_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_u8_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i16_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i16_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_i16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u16_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u16_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_u16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i32_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i32_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_i32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u32_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u32_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_u32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i64_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i64_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_i64_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u64_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u64_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_u64_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_bool_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_bool_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_bool_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_fp8e4m3_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_fp8e4m3_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_fp8e4m3_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_fp8e5m2_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_fp8e5m2_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_fp8e5m2_workspace_size(int64_t numel, int64_t max_selected);
+
+/*
+ * masked_select_backward_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * dsrc has the elements of dout, in their order, where mask is not 0, and 0 elsewhere and where dout has no more.
+ *   in    dout: T [max_selected]
+ *   in    mask: u8 [numel]
+ *   out   dsrc: T [numel]
+ *   workspace optional: spreads the search over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_f32_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_f32_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_f32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_f64_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_f64_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_f64_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_f16_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_f16_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_f16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_bf16_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_bf16_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_bf16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i8_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i8_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_i8_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u8_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u8_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_u8_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i16_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i16_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_i16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u16_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u16_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_u16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i32_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i32_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_i32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u32_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u32_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_u32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i64_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i64_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_i64_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u64_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u64_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_u64_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_bool_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_bool_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_bool_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_fp8e4m3_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_fp8e4m3_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_fp8e4m3_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_fp8e5m2_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_fp8e5m2_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_fp8e5m2_workspace_size(int64_t numel, int64_t max_selected);
+
+/*
+ * masked_scatter_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * out takes the elements of source, in their order, where mask is not 0, and keeps its own elsewhere and where
+ * source has no more.
+ *   in    source: T [source_numel]
+ *   in    mask: u8 [numel]
+ *   inout out: T [numel]
+ *   workspace optional: spreads the search over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_f32_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_f32_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_f32_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_f64_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_f64_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_f64_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_f16_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_f16_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_f16_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_bf16_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_bf16_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_bf16_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i8_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i8_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_i8_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u8_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u8_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_u8_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i16_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i16_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_i16_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u16_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u16_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_u16_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i32_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i32_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_i32_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u32_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u32_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_u32_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i64_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i64_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_i64_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u64_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u64_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_u64_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_bool_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_bool_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_bool_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_fp8e4m3_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_fp8e4m3_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_fp8e4m3_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_fp8e5m2_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_fp8e5m2_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_fp8e5m2_workspace_size(int64_t numel, int64_t source_numel);
+
+/*
+ * nonzero{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * out_coords has the coordinates of the elements of x that are not 0, in row-major order; of more than max_nz the
+ * first ones. Rows behind the last one are left as they are. counter is how many there are, more than max_nz too,
+ * and at most what its dtype holds. NaN is not 0, -0 is.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   in    x: T [shape]
+ *   out   out_coords: I [max_nz, rank]
+ *   out   counter: I [1]
+ *   workspace optional: spreads the search over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_nonzero_f32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_f32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_f32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_f32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_f32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_f32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_f64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_f64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_f64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_f64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_f64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_f64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_f16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_f16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_f16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_f16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_f16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_f16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_bf16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_bf16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_bf16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_bf16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_bf16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_bf16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i8_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i8_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i8_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i8_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i8_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_i8_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u8_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u8_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_u8_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u8_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u8_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_u8_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_i16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_u16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_u16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_i32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_u32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_u32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_i64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_u64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_u64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_bool_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_bool_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_bool_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_bool_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_bool_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_bool_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_fp8e4m3_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_fp8e4m3_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_fp8e4m3_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_fp8e4m3_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_fp8e4m3_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_fp8e4m3_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_fp8e5m2_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_fp8e5m2_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_fp8e5m2_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_fp8e5m2_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_fp8e5m2_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_fp8e5m2_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+
+/*
+ * one_hot{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * out[r, c] = 1 where src[r] == c, else 0, of num_classes columns; a class outside [0, num_classes) gives a row of
+ * zeros. The last row may be a part of one.
+ *   in    src: I [rows]
+ *   out   out: T [out_numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_one_hot_f32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_f32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_f32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_f32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_f64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_f64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_f64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_f64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_f16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_f16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_f16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_f16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_bf16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_bf16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_bf16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_bf16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i8_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i8_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i8_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i8_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u8_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u8_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u8_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u8_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_bool_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_bool_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_bool_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_bool_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_fp8e4m3_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_fp8e4m3_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e4m3_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e4m3_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_fp8e5m2_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_fp8e5m2_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e5m2_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e5m2_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+
+/*
+ * scatter{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * out[c with c[scatter_dim] = index[c]] = updates[c]; other extents of out may be larger. Cells that no index
+ * names stay as they are, and indices outside [0, out_dim_size) are skipped. Of updates with one target the last
+ * one along scatter_dim stays; on a GPU without a workspace any one of them.
+ *   host  upd_shape: i32 [rank]
+ *   host  stride_updates: i64 [rank]
+ *   host  stride_index: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    updates: T [upd_shape]
+ *   in    index: I [upd_shape]
+ *   inout out: T [upd_shape with out_dim_size along scatter_dim]
+ *   workspace optional: of updates with one target the last one stays
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_scatter_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i8_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i8_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i8_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i8_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i8_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_i8_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_u8_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_u8_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_u8_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u8_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u8_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_u8_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_i16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_u16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_u16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_u16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_u16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_i32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_u32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_u32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_u32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_u32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_u64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_u64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_u64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_u64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_bool_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_bool_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_bool_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_bool_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_bool_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_bool_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_fp8e4m3_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_fp8e4m3_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_fp8e4m3_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_fp8e4m3_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_fp8e4m3_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_fp8e4m3_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_fp8e5m2_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_fp8e5m2_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_fp8e5m2_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_fp8e5m2_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_fp8e5m2_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_fp8e5m2_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+
+/*
+ * put{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * out[index[i]] = updates[i] of row-major operands, whatever their shapes. Cells that no index names stay as they
+ * are, and indices outside [0, out_numel) are skipped. Of updates with one target the last one stays; on a GPU
+ * without a workspace any one of them.
+ *   in    updates: T [upd_numel]
+ *   in    index: I [upd_numel]
+ *   inout out: T [out_numel]
+ *   workspace optional: of updates with one target the last one stays
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_put_f32_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_f32_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_f32_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_f32_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_f32_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_f32_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_f64_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_f64_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_f64_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_f64_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_f64_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_f64_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_f16_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_f16_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_f16_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_f16_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_f16_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_f16_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_bf16_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_bf16_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_bf16_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_bf16_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_bf16_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_bf16_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i8_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i8_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i8_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i8_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i8_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_i8_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_u8_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_u8_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_u8_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u8_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u8_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_u8_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i16_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i16_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i16_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i16_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i16_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_i16_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_u16_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_u16_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_u16_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u16_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u16_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_u16_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i32_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i32_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i32_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i32_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i32_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_i32_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_u32_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_u32_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_u32_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u32_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u32_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_u32_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i64_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i64_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_i64_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_u64_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_u64_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_u64_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u64_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u64_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_u64_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_bool_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_bool_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_bool_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_bool_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_bool_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_bool_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_fp8e4m3_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_fp8e4m3_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_fp8e4m3_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_fp8e4m3_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_fp8e4m3_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_fp8e4m3_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_fp8e5m2_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_fp8e5m2_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_fp8e5m2_workspace_size(int64_t upd_numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_fp8e5m2_run(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_fp8e5m2_can_implement(int64_t upd_numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_fp8e5m2_workspace_size(int64_t upd_numel, int64_t out_numel);
+
 /* ---- loss ------------------------------------------------------------------------------------------------------ */
 
 /*
