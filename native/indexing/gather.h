@@ -71,14 +71,14 @@ struct IndexSelect {
 
 template <class T, class I>
 struct Take {
-    int64_t out_numel;
+    int64_t numel;
     int64_t src_numel;
 
-    Work work() const { return all_or_none(out_numel); }
-    Status check() const { return require_non_negative({{"out_numel", out_numel}, {"src_numel", src_numel}}); }
+    Work work() const { return all_or_none(numel); }
+    Status check() const { return require_non_negative({{"numel", numel}, {"src_numel", src_numel}}); }
     Status run(const T* src, const I* index, T* out, const Launch& launch) const {
         using Bits = bits_t<T>;
-        return gather_along(launch, indexed_row(out_numel, src_numel), reinterpret_cast<Bits*>(out), index,
+        return gather_along(launch, indexed_row(numel, src_numel), reinterpret_cast<Bits*>(out), index,
                             reinterpret_cast<const Bits*>(src));
     }
 };

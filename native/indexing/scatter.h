@@ -48,16 +48,16 @@ struct Scatter {
 
 template <class T, class I>
 struct Put {
-    int64_t upd_numel;
+    int64_t numel;
     int64_t out_numel;
 
-    Work work() const { return all_or_none(out_numel == 0 ? 0 : upd_numel); }
-    Status check() const { return require_non_negative({{"upd_numel", upd_numel}, {"out_numel", out_numel}}); }
-    size_t workspace_size() const { return upd_numel < 2 ? 0 : scatter_workspace<long long>(out_numel); }
+    Work work() const { return all_or_none(out_numel == 0 ? 0 : numel); }
+    Status check() const { return require_non_negative({{"numel", numel}, {"out_numel", out_numel}}); }
+    size_t workspace_size() const { return numel < 2 ? 0 : scatter_workspace<long long>(out_numel); }
     Status run(const T* updates, const I* index, T* out, const Launch& launch) const {
         using Bits = bits_t<T>;
         const Launch alone{nullptr, 0, launch.stream};
-        return scatter_along<long long>(workspace_size() > 0 ? launch : alone, indexed_row(upd_numel, out_numel), 0,
+        return scatter_along<long long>(workspace_size() > 0 ? launch : alone, indexed_row(numel, out_numel), 0,
                                         reinterpret_cast<const Bits*>(updates), index, reinterpret_cast<Bits*>(out));
     }
 };

@@ -254,4 +254,3 @@ CASES = (
         idle=(Idle("nothing", {"out_numel": 0}),),
     ),
 )  # fmt: skip
-

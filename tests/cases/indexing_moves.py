@@ -105,7 +105,7 @@ def take(draw, count, extent, spread="mixed", kind="normal", null=()):
         "index": index_array(draw, some_indices(draw, (count,), extent, spread)),
         "out": draw.values((count,)),
     }
-    return Problem({"out_numel": count, "src_numel": extent}, arrays, null=null)
+    return Problem({"numel": count, "src_numel": extent}, arrays, null=null)
 
 
 def take_reference(problem):
@@ -177,7 +177,7 @@ def scatter_reference(problem):
 
 def put(draw, count, extent, spread="mixed", kind="normal", last=False):
     one = scatter(draw, (count,), 0, extent, spread, kind, last=last)
-    return Problem({"upd_numel": count, "out_numel": extent}, one.arrays)
+    return Problem({"numel": count, "out_numel": extent}, one.arrays)
 
 
 def put_reference(problem):
@@ -318,8 +318,8 @@ CASES = (
     ),
     Case(
         row="take{I}_{T}", problems=linear(take), reference=take_reference, tolerance={"out": "exact"}, plain="plain",
-        large="large", bad=(*linear_bad("out_numel", "src_numel", ("src", "index", "out")), *overlaps("out", ("src",))),
-        idle=(Idle("nothing", {"out_numel": 0}),),
+        large="large", bad=(*linear_bad("numel", "src_numel", ("src", "index", "out")), *overlaps("out", ("src",))),
+        idle=(Idle("nothing", {"numel": 0}),),
     ),
     Case(
         row="gather_rows_{T}",
@@ -352,7 +352,7 @@ CASES = (
     Case(
         row="put{I}_{T}", problems=linear(put), reference=put_reference, tolerance={"out": "exact"}, plain="plain",
         large="large",
-        bad=(*linear_bad("upd_numel", "out_numel", ("updates", "index", "out")), *overlaps("out", ("updates",)), SHORT),
-        idle=(Idle("nothing", {"upd_numel": 0}), Idle("no_targets", {"out_numel": 0})),
+        bad=(*linear_bad("numel", "out_numel", ("updates", "index", "out")), *overlaps("out", ("updates",)), SHORT),
+        idle=(Idle("nothing", {"numel": 0}), Idle("no_targets", {"out_numel": 0})),
     ),
 )  # fmt: skip
