@@ -73,6 +73,7 @@ from baracuda.kinds import (
     EpilogueKind,
     GatedActivationKind,
     ImageKind,
+    IndexingKind,
     LayoutSku,
     LossKind,
     LossReduction,
@@ -112,6 +113,9 @@ if TYPE_CHECKING:
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
+    from baracuda.indexing.gather import *  # noqa: F403
+    from baracuda.indexing.masked import *  # noqa: F403
+    from baracuda.indexing.scatter import *  # noqa: F403
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
     from baracuda.loss.logits import *  # noqa: F403
@@ -144,6 +148,11 @@ _OPS = {
     "embedding": "EmbeddingBag EmbeddingBagBackward",
     "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
     "image": "AffineGrid2d",
+    "indexing.gather": "Gather GatherRows IndexSelect Take",
+    "indexing.masked": (
+        "MaskedFill MaskedFillBackward MaskedScatter MaskedSelect MaskedSelectBackward Nonzero OneHot"
+    ),
+    "indexing.scatter": "Put Scatter",
     "loss.ctc": "CtcLoss CtcLossBackward",
     "loss.elementwise": (
         "Mse MseBackward L1 L1Backward SmoothL1 SmoothL1Backward Huber HuberBackward Bce BceBackward "
@@ -228,6 +237,7 @@ __all__ = [
     "ExportError",
     "GatedActivationKind",
     "ImageKind",
+    "IndexingKind",
     "InternalError",
     "InvalidProblemError",
     "KernelSku",

@@ -244,6 +244,28 @@ class SegmentKind(IntEnum):
     UNSORTED_SEGMENT_PROD_BACKWARD = 19
 
 
+class IndexingKind(IntEnum):
+    """Numbers from 200 up are ours."""
+
+    GATHER = 0
+    GATHER_BACKWARD = 1
+    SCATTER_ADD = 2
+    INDEX_SELECT = 3
+    INDEX_SELECT_BACKWARD = 4
+    MASKED_FILL = 5
+    MASKED_FILL_BACKWARD = 6
+    ONE_HOT = 7
+    NONZERO = 8
+    SCATTER = 9
+    INDEX_ADD = 10
+    TAKE = 200
+    PUT = 201
+    GATHER_ROWS = 202
+    MASKED_SELECT = 203
+    MASKED_SELECT_BACKWARD = 204
+    MASKED_SCATTER = 205
+
+
 class NormalizationKind(IntEnum):
     """Backward plans carry the forward value."""
 

@@ -1,0 +1,1 @@
+"""Indexing: gather, scatter and masked, what chooses elements; accumulate, what adds to them."""
