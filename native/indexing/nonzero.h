@@ -1,9 +1,7 @@
 // Coordinates of the elements that are not zero.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "core/abi/checks.h"
 #include "core/abi/strided_args.h"
@@ -42,7 +40,7 @@ struct WriteCoordinates {
     }
     // A count that I does not hold is its largest number.
     BK_HD void total(int64_t count) const {
-        constexpr int64_t largest = std::numeric_limits<I>::max();
+        constexpr int64_t largest = sizeof(I) == sizeof(int32_t) ? int64_t{INT32_MAX} : INT64_MAX;
         *counter = static_cast<I>(count < largest ? count : largest);
     }
 };

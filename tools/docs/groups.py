@@ -23,6 +23,7 @@ TITLES = {
     "embedding": "Embedding",
     "gemm": "Matrix products",
     "image": "Image",
+    "indexing": "Indexing",
     "loss": "Losses",
     "norm": "Normalization",
     "reduce": "Reductions",
