@@ -34,9 +34,9 @@ struct Gather {
     }
     Status run(const T* src, const I* index, T* out, const Launch& launch) const {
         using Bits = bits_t<T>;
-        return gather_along(
-            launch, indexed_axes(rank, out_shape, gather_dim, src_dim_size, stride_out, stride_index, stride_src),
-            reinterpret_cast<Bits*>(out), index, reinterpret_cast<const Bits*>(src));
+        return gather_along(launch,
+                            indexed_axes(rank, out_shape, gather_dim, src_dim_size, stride_out, stride_index, stride_src),
+                            reinterpret_cast<Bits*>(out), index, reinterpret_cast<const Bits*>(src));
     }
 };
 
@@ -63,8 +63,7 @@ struct IndexSelect {
     }
     Status run(const T* src, const I* idx, T* out, const Launch& launch) const {
         using Bits = bits_t<T>;
-        return gather_along(launch,
-                            indexed_axes(rank, out_shape, select_dim, src_dim_size, stride_out, nullptr, stride_src),
+        return gather_along(launch, indexed_axes(rank, out_shape, select_dim, src_dim_size, stride_out, nullptr, stride_src),
                             reinterpret_cast<Bits*>(out), idx, reinterpret_cast<const Bits*>(src));
     }
 };

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/abi/checks.h"
+#include "core/math/math.h"
 #include "core/pointwise/pointwise.h"
 #include "core/rows/select_places.h"
 
@@ -16,13 +17,13 @@ struct MaskedFillFunctor {
     static constexpr bool takes_bits = true;
     Bits value;
     static MaskedFillFunctor from(int64_t fill_bits) { return {static_cast<Bits>(fill_bits)}; }
-    BK_HD Bits operator()(Bits x, uint8_t mask) const { return mask != 0 ? value : x; }
+    BK_HD Bits operator()(Bits x, uint8_t mask) const { return math::select(mask != 0, value, x); }
 };
 
 template <class Bits>
 struct MaskedFillBackwardFunctor {
     static constexpr bool takes_bits = true;
-    BK_HD Bits operator()(Bits dy, uint8_t mask) const { return mask != 0 ? Bits(0) : dy; }
+    BK_HD Bits operator()(Bits dy, uint8_t mask) const { return math::select(mask != 0, Bits(0), dy); }
 };
 
 // select(truth) with a Truth of the elements of a layout that have a bit of `mask`.
@@ -75,7 +76,8 @@ struct MaskedSelect {
     Status run(const T* src, const uint8_t* mask, T* out, int64_t* counter, const Launch& launch) const {
         using Bits = bits_t<T>;
         if (work() == Work::kZeros) return write_zeros(launch, 1, counter);
-        const WriteSelected<Bits> write{reinterpret_cast<const Bits*>(src), reinterpret_cast<Bits*>(out), max_selected, counter};
+        const WriteSelected<Bits> write{reinterpret_cast<const Bits*>(src), reinterpret_cast<Bits*>(out), max_selected,
+                                        counter};
         return with_truth(mask, 0xff, row_of(numel),
                           [&](const auto& truth) { return select_places(launch, numel, truth, write); });
     }

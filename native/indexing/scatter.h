@@ -23,9 +23,9 @@ struct Scatter {
 
     Work work() const { return all_or_none(out_dim_size == 0 ? 0 : upd_numel); }
     Status check() const {
-        BK_TRY(check_shape(
-            "upd_numel", upd_numel, rank, "upd_shape", upd_shape,
-            {{"stride_updates", stride_updates}, {"stride_index", stride_index}, {"stride_out", stride_out}}, {}));
+        BK_TRY(check_shape("upd_numel", upd_numel, rank, "upd_shape", upd_shape,
+                           {{"stride_updates", stride_updates}, {"stride_index", stride_index}, {"stride_out", stride_out}},
+                           {}));
         BK_TRY(require_axis("scatter_dim", scatter_dim, rank));
         return require_non_negative({{"out_dim_size", out_dim_size}});
     }

@@ -14,8 +14,8 @@ namespace bk {
 
 // `count` places along a line, of indices in [low, high).
 template <bool kGathers, class P, class I, class Q>
-BK_HD void move_line(P* plain, const I* index, Q* placed, int64_t count, const int64_t (&step)[3], int64_t axis_step, int64_t low,
-                     int64_t high) {
+BK_HD void move_line(P* plain, const I* index, Q* placed, int64_t count, const int64_t (&step)[3], int64_t axis_step,
+                     int64_t low, int64_t high) {
     const auto move = [&](int64_t k, auto plain_step, auto index_step) {
         const int64_t at = static_cast<int64_t>(index[k * index_step]);
         if (at < low || at >= high) return;
@@ -102,13 +102,15 @@ Status scatter_along(const Launch&, const IndexedAxes& given, int, const Bits* p
     const auto bytes = static_cast<int64_t>(2 * sizeof(Bits) + sizeof(I));
     const int64_t units = others.numel() * cuts, total = bytes * length * axis_count * others.numel();
     const int64_t wanted = std::min(thread_count(), ceil_div<int64_t>(total, 262144));
-    const int64_t parts = units < wanted ? std::min(ceil_div(wanted, std::max<int64_t>(units, 1)), std::max<int64_t>(given.extent, 1)) : 1;
+    const int64_t parts =
+        units < wanted ? std::min(ceil_div(wanted, std::max<int64_t>(units, 1)), std::max<int64_t>(given.extent, 1)) : 1;
     const Walk<3, uint64_t> walk(others);
     parallel_ranges(units * parts, grain_for(bytes * cut * axis_count), [&](int64_t begin, int64_t end) {
         for (int64_t at = begin; at < end; ++at) {
             const int64_t unit = at / parts, part = at % parts, first = unit % cuts * cut;
             const auto offset = walk(static_cast<uint64_t>(unit / cuts));
-            const int64_t low = given.extent / parts * part, high = part + 1 == parts ? given.extent : low + given.extent / parts;
+            const int64_t low = given.extent / parts * part,
+                          high = part + 1 == parts ? given.extent : low + given.extent / parts;
             for (int64_t k = 0; k < axis_count; ++k)
                 move_line<false>(plain + signed_offset(offset.of[0]) + k * axis_steps[0] + first * step[0],
                                  index + signed_offset(offset.of[1]) + k * axis_steps[1] + first * step[1],

@@ -152,7 +152,8 @@ struct OwnedWalk {
 };
 
 template <class Owner, class I>
-__global__ void __launch_bounds__(kMoveThreads) mark_owner_kernel(const I* index, Owner* owner, const __grid_constant__ OwnedWalk walk) {
+__global__ void __launch_bounds__(kMoveThreads)
+    mark_owner_kernel(const I* index, Owner* owner, const __grid_constant__ OwnedWalk walk) {
     const uint32_t place = blockIdx.x * kMoveThreads + threadIdx.x;
     if (place >= walk.places) return;
     int64_t offset[5] = {};
@@ -163,8 +164,8 @@ __global__ void __launch_bounds__(kMoveThreads) mark_owner_kernel(const I* index
 }
 
 template <class Owner, class Bits, class I>
-__global__ void __launch_bounds__(kMoveThreads)
-    move_owned_kernel(const Bits* plain, const I* index, Bits* placed, const Owner* owner, const __grid_constant__ OwnedWalk walk) {
+__global__ void __launch_bounds__(kMoveThreads) move_owned_kernel(const Bits* plain, const I* index, Bits* placed,
+                                                                  const Owner* owner, const __grid_constant__ OwnedWalk walk) {
     const uint32_t place = blockIdx.x * kMoveThreads + threadIdx.x;
     if (place >= walk.places) return;
     int64_t offset[5] = {};
@@ -218,8 +219,7 @@ Status scatter_owned(const Launch& launch, const IndexedAxes& axes, int axis, co
             const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(count, kMoveThreads))), dim3(kMoveThreads)};
             const OwnedWalk walk{LongWalk<5>(part), static_cast<uint32_t>(count), axes.extent,
                                  axes.step,         owner_stride[axis],           from[3]};
-            if (marks)
-                return launch_kernel(launch, grid, mark_owner_kernel<Owner, I>, index + from[1], owner + from[4], walk);
+            if (marks) return launch_kernel(launch, grid, mark_owner_kernel<Owner, I>, index + from[1], owner + from[4], walk);
             return launch_kernel(launch, grid, move_owned_kernel<Owner, Bits, I>, plain + from[0], index + from[1],
                                  placed + from[2], owner + from[4], walk);
         };

@@ -8,8 +8,8 @@
 
 namespace bk {
 
-constexpr int64_t kSelectBlock = 1024;        // places whose numbers are written together
-constexpr int64_t kSelectChunk = 32768;       // at least, of a thread
+constexpr int64_t kSelectBlock = 1024;   // places whose numbers are written together
+constexpr int64_t kSelectChunk = 32768;  // at least, of a thread
 constexpr int64_t kMostSelectChunks = 256;
 
 inline size_t select_workspace(int64_t) { return 0; }

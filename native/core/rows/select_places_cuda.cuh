@@ -20,8 +20,9 @@ struct CountScan {
 };
 
 template <class Truth, class Write>
-__global__ void __launch_bounds__(kSelectThreads) select_kernel(const __grid_constant__ Truth truth, const __grid_constant__ Write write,
-                                                                int64_t places, ScanChain<int64_t> chain) {
+__global__ void __launch_bounds__(kSelectThreads)
+    select_kernel(const __grid_constant__ Truth truth, const __grid_constant__ Write write, int64_t places,
+                  ScanChain<int64_t> chain) {
     constexpr int N = Truth::kLanes, U = kSelectItems / N;
     __shared__ uint16_t found[kSelectTile];
     __shared__ int of_warp[kSelectWarps];

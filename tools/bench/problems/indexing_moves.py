@@ -56,11 +56,10 @@ def check_scatter(problem):
 
 
 def check_select(problem):
-    _, columns = shape(problem, "out")
-    index = problem.indices[next(iter(problem.indices))]
+    source, output = ("table", "dest") if "table" in problem.buffers else ("src", "out")
+    _, columns = shape(problem, output)
+    index = problem.indices["idx"]
     places = picks(problem, index.size * columns)
-    source = "table" if "table" in problem.buffers else "src"
-    output = "dest" if "dest" in problem.buffers else "out"
     chosen = index.astype(np.int64)[places // columns] * columns + places % columns
     return same(problem, output, places, cells(problem, source, chosen))
 
