@@ -149,9 +149,7 @@ _OPS = {
     "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
     "image": "AffineGrid2d",
     "indexing.gather": "Gather GatherRows IndexSelect Take",
-    "indexing.masked": (
-        "MaskedFill MaskedFillBackward MaskedScatter MaskedSelect MaskedSelectBackward Nonzero OneHot"
-    ),
+    "indexing.masked": ("MaskedFill MaskedFillBackward MaskedScatter MaskedSelect MaskedSelectBackward Nonzero OneHot"),
     "indexing.scatter": "Put Scatter",
     "loss.ctc": "CtcLoss CtcLossBackward",
     "loss.elementwise": (

@@ -55,8 +55,8 @@ sums           yes: outputs of the strided form are gradients, summed over the a
 reads          which inputs each output depends on, for functions of which not every output needs all, one a line:
                `mul  da: b, db: a`; a row without F says it of itself. An input that no wanted output reads may be
                NULL; the first one, which needs not be listed, never
-workspace      present where `_workspace_size` exists, but for `sums`: what the workspace is for. A row with a `tail` takes
-               none: it says `none: ` and what the size is
+workspace      present where `_workspace_size` exists, but for `sums`: what the workspace is for. A row
+               with a `tail` takes none, and says `none: ` and what the size is
 deterministic  no, or "workspace" (only with one); by default yes
 in_place       the inputs of its strides that an output may be, `y: cond a b`, where they are not all those of its dtype
                and extents; or no: no output may be an input at all

@@ -233,8 +233,8 @@ CASES = (
         problems={name: lambda d, s=s, k=k: nonzero(d, s, **k) for name, (s, k) in TABLES.items()}
         | {"empty": lambda d: nonzero(d, (3, 0, 7), 5),
            "empty_null": lambda d: nonzero(d, (3, 0, 7), 0, null=("x", "out_coords"))},
-        reference=nonzero_reference, tolerance={"out_coords": "exact", "counter": "exact"}, plain="plain", large="large",
-        bad=NONZERO_BAD, idle=(),
+        reference=nonzero_reference, tolerance={"out_coords": "exact", "counter": "exact"}, plain="plain",
+        large="large", bad=NONZERO_BAD, idle=(),
     ),
     Case(
         row="one_hot{I}_{T}",
