@@ -114,6 +114,9 @@ if TYPE_CHECKING:
     from baracuda.gemm import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
     from baracuda.indexing.accumulate import *  # noqa: F403
+    from baracuda.indexing.gather import *  # noqa: F403
+    from baracuda.indexing.masked import *  # noqa: F403
+    from baracuda.indexing.scatter import *  # noqa: F403
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
     from baracuda.loss.logits import *  # noqa: F403
@@ -149,6 +152,9 @@ _OPS = {
     "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
     "image": "AffineGrid2d",
     "indexing.accumulate": "GatherBackward IndexAdd IndexSelectBackward ScatterAdd",
+    "indexing.gather": "Gather GatherRows IndexSelect Take",
+    "indexing.masked": ("MaskedFill MaskedFillBackward MaskedScatter MaskedSelect MaskedSelectBackward Nonzero OneHot"),
+    "indexing.scatter": "Put Scatter",
     "loss.ctc": "CtcLoss CtcLossBackward",
     "loss.elementwise": (
         "Mse MseBackward L1 L1Backward SmoothL1 SmoothL1Backward Huber HuberBackward Bce BceBackward "

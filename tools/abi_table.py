@@ -55,7 +55,8 @@ sums           yes: outputs of the strided form are gradients, summed over the a
 reads          which inputs each output depends on, for functions of which not every output needs all, one a line:
                `mul  da: b, db: a`; a row without F says it of itself. An input that no wanted output reads may be
                NULL; the first one, which needs not be listed, never
-workspace      present where `_workspace_size` exists, but for `sums`: what the workspace is for
+workspace      present where `_workspace_size` exists, but for `sums`: what the workspace is for. A row
+               with a `tail` takes none, and says `none: ` and what the size is
 deterministic  no, or "workspace" (only with one); by default yes
 in_place       the inputs of its strides that an output may be, `y: cond a b`, where they are not all those of its dtype
                and extents; or no: no output may be an input at all
@@ -353,7 +354,8 @@ class Section:
             raise TableError("units is T, a slot of the row")
         if section.get("sums", "yes") != "yes":
             raise TableError("sums is yes, or not there")
-        if section.get("tail", "stream") != "stream" or ("tail" in section and "workspace" in section):
+        takes_workspace = not section.get("workspace", "none:").startswith("none:")
+        if section.get("tail", "stream") != "stream" or ("tail" in section and takes_workspace):
             raise TableError("tail is stream, of a row without a workspace")
 
     def rows(self) -> list[Row]:

@@ -92,6 +92,13 @@ inline int __syncthreads_or(int mine) {
 inline void __syncwarp() { pthread_barrier_wait(&warp_barrier[threadIdx.x / 32]); }
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline uint32_t atomicAdd(uint32_t* p, uint32_t value) { return __atomic_fetch_add(p, value, __ATOMIC_RELAXED); }
+inline int atomicMax(int* p, int value) {
+    int seen = __atomic_load_n(p, __ATOMIC_RELAXED);
+    while (seen < value && !__atomic_compare_exchange_n(p, &seen, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return seen;
+}
+inline int __popc(unsigned int bits) { return __builtin_popcount(bits); }
 
 template <class T>
 T __ldcs(const T* p) {

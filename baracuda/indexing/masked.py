@@ -1,0 +1,226 @@
+"""Elements that a mask, or their being nonzero, chooses. A mask is bool or u8, set where it is not 0.
+
+MaskedFill: out = mask ? value : src, of any strides. MaskedSelect: the chosen elements of src in row-major order;
+MaskedScatter: out takes those of source where mask is set. Nonzero: the coordinates of the elements that are not 0, in
+row-major order. How many there are is known on the device alone: operands have room for max_selected or max_nz, what
+is more is dropped, and counter is how many there would be. OneHot: a row for each class, 1 in its column.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from typing import ClassVar
+
+import numpy as np
+
+from baracuda import descriptor
+from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer
+from baracuda.descriptor import Descriptor, ShapedDescriptor, product
+from baracuda.dtypes import ElementKind
+from baracuda.elementwise.fill import FillDescriptor
+from baracuda.errors import InvalidProblemError
+from baracuda.kinds import IndexingKind, OpCategory
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+from baracuda.tensor import TensorRef
+
+
+def bits_of(value: float, element: ElementKind) -> int:
+    """`fill_bits` of a value, rounded as by FillDescriptor."""
+    stored = FillDescriptor((), value, element=element).validated().stored_value
+    if element in (ElementKind.F32, ElementKind.F32_STRICT, ElementKind.F64):
+        kind, bits = ("d", "q") if element is ElementKind.F64 else ("f", "I")
+        return int(struct.unpack(f"<{bits}", np.array(stored, f"<{kind}").tobytes())[0])
+    integer = int(stored)
+    return integer - 2**64 if integer > INT64_MAX else integer
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedFillDescriptor(ShapedDescriptor):
+    """fill_bits has the value's bit pattern in its low bytes; `of` makes it of a number."""
+
+    shape: tuple[int, ...] = descriptor.shape()
+    fill_bits: int = descriptor.checked(as_integer)
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], value: float, *, element: ElementKind) -> MaskedFillDescriptor:
+        return cls(shape, bits_of(value, element), element=element)
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedFillBackwardDescriptor(ShapedDescriptor):
+    shape: tuple[int, ...] = descriptor.shape()
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedSelectDescriptor(ShapedDescriptor):
+    """Room for max_selected elements."""
+
+    shape: tuple[int, ...] = descriptor.shape()
+    max_selected: int = descriptor.checked(lambda name, value: as_integer(name, value, 0))
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedSelectBackwardDescriptor(MaskedSelectDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedScatterDescriptor(ShapedDescriptor):
+    shape: tuple[int, ...] = descriptor.shape()
+    source_numel: int = descriptor.checked(lambda name, value: as_integer(name, value, 0))
+
+
+@dataclasses.dataclass(frozen=True)
+class NonzeroDescriptor(ShapedDescriptor):
+    """Room for max_nz coordinates."""
+
+    shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    max_nz: int = descriptor.extent()
+
+
+@dataclasses.dataclass(frozen=True)
+class OneHotDescriptor(Descriptor):
+    """num_classes is the last extent of out_shape; src has the others."""
+
+    out_shape: tuple[int, ...] = descriptor.shape()
+    num_classes: int = descriptor.checked(lambda name, value: as_integer(name, value, 1, INT32_MAX))
+
+    @property
+    def src_shape(self) -> tuple[int, ...]:
+        return self.out_shape[:-1]
+
+    @property
+    def out_numel(self) -> int:
+        return product("out_shape", self.out_shape)
+
+    def validated(self) -> OneHotDescriptor:
+        valid = super().validated()
+        if not valid.out_shape or valid.out_shape[-1] != valid.num_classes:
+            raise InvalidProblemError(
+                f"num_classes is {valid.num_classes}, must be the last extent of out_shape {valid.out_shape}"
+            )
+        return valid
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MaskedFillArgs(Args):
+    src: Viewable
+    mask: Viewable
+    out: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MaskedFillBackwardArgs(Args):
+    dout: Viewable
+    mask: Viewable
+    dsrc: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MaskedSelectArgs(Args):
+    """counter: one i64."""
+
+    src: Viewable
+    mask: Viewable
+    out: Viewable
+    counter: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MaskedSelectBackwardArgs(MaskedFillBackwardArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MaskedScatterArgs(Args):
+    source: Viewable
+    mask: Viewable
+    out: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class NonzeroArgs(Args):
+    """out_coords is (max_nz, rank), or its elements in one axis; counter is one element of its dtype, i32 or i64."""
+
+    x: Viewable
+    out_coords: Viewable
+    counter: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class OneHotArgs(Args):
+    src: Viewable
+    out: Viewable
+
+
+class MaskedFillPlan(Plan):
+    __slots__ = ()
+    op = "masked_fill_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.MASKED_FILL
+    descriptor_type = MaskedFillDescriptor
+    args_type = MaskedFillArgs
+
+
+class MaskedFillBackwardPlan(Plan):
+    __slots__ = ()
+    op = "masked_fill_backward_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.MASKED_FILL_BACKWARD
+    descriptor_type = MaskedFillBackwardDescriptor
+    args_type = MaskedFillBackwardArgs
+
+
+class MaskedSelectPlan(Plan):
+    __slots__ = ()
+    op = "masked_select_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.MASKED_SELECT
+    descriptor_type = MaskedSelectDescriptor
+    args_type = MaskedSelectArgs
+
+
+class MaskedSelectBackwardPlan(Plan):
+    __slots__ = ()
+    op = "masked_select_backward_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.MASKED_SELECT_BACKWARD
+    descriptor_type = MaskedSelectBackwardDescriptor
+    args_type = MaskedSelectBackwardArgs
+
+
+class MaskedScatterPlan(Plan):
+    __slots__ = ()
+    op = "masked_scatter_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.MASKED_SCATTER
+    descriptor_type = MaskedScatterDescriptor
+    args_type = MaskedScatterArgs
+
+
+class NonzeroPlan(Plan):
+    __slots__ = ()
+    op = "nonzero{I}_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.NONZERO
+    descriptor_type = NonzeroDescriptor
+    args_type = NonzeroArgs
+
+    def views(self, args: Args) -> dict[str, TensorRef | None]:
+        views, (most, rank) = super().views(args), (self.descriptor.max_nz, self.descriptor.rank)
+        table = views["out_coords"]
+        if table is not None and table.shape == (most * rank,) and table.is_dense:
+            views["out_coords"] = dataclasses.replace(table, shape=(most, rank), strides=(rank, 1))
+        return views
+
+
+class OneHotPlan(Plan):
+    __slots__ = ()
+    op = "one_hot{I}_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.ONE_HOT
+    descriptor_type = OneHotDescriptor
+    args_type = OneHotArgs
+    shapes: ClassVar = {"src": "src_shape", "out": "out_shape"}

@@ -1,0 +1,96 @@
+"""Elements that go where an index says, which is i32 or i64.
+
+Scatter: out[c with c[scatter_dim] = index[c]] = updates[c]; Put: out[index[i]] = updates[i], both numbered in row-major
+order. Other cells of out stay as they are, and an index that is outside is skipped. Of updates with one target a
+deterministic plan keeps the last one, any other one of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import INT32_MAX, as_integer
+from baracuda.descriptor import Descriptor, product
+from baracuda.indexing.gather import checked_axis, replaced
+from baracuda.kinds import IndexingKind, OpCategory
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class ScatterDescriptor(Descriptor):
+    """upd_shape, of rank 1 to 8, is that of updates and index; out has out_dim_size along scatter_dim."""
+
+    upd_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    scatter_dim: int = descriptor.checked(as_integer)
+    out_dim_size: int = descriptor.extent()
+
+    @property
+    def rank(self) -> int:
+        return len(self.upd_shape)
+
+    @property
+    def upd_numel(self) -> int:
+        return product("upd_shape", self.upd_shape)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        return replaced(self.upd_shape, self.scatter_dim, self.out_dim_size)
+
+    def validated(self) -> ScatterDescriptor:
+        valid = super().validated()
+        checked_axis("scatter_dim", valid.scatter_dim, "upd_shape", valid.upd_shape)
+        return valid
+
+
+@dataclasses.dataclass(frozen=True)
+class PutDescriptor(Descriptor):
+    """updates and index have upd_shape."""
+
+    upd_shape: tuple[int, ...] = descriptor.shape()
+    out_shape: tuple[int, ...] = descriptor.shape()
+
+    @property
+    def numel(self) -> int:
+        return product("upd_shape", self.upd_shape)
+
+    @property
+    def out_numel(self) -> int:
+        return product("out_shape", self.out_shape)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ScatterArgs(Args):
+    updates: Viewable
+    index: Viewable
+    out: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class PutArgs(ScatterArgs):
+    pass
+
+
+class ScatterPlan(Plan):
+    __slots__ = ()
+    op = "scatter{I}_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.SCATTER
+    descriptor_type: ClassVar[type[Descriptor]] = ScatterDescriptor
+    args_type: ClassVar[type[Args]] = ScatterArgs
+    shapes: ClassVar = {"out": "out_shape"}
+
+    def _choose_workspace(self) -> tuple[int, bool]:
+        """No dtype loses by the path without one, which is for targets that differ."""
+        return super()._choose_workspace() if self.preference.deterministic else (0, False)
+
+
+class PutPlan(ScatterPlan):
+    __slots__ = ()
+    op = "put{I}_{T}"
+    kind = IndexingKind.PUT
+    descriptor_type = PutDescriptor
+    args_type = PutArgs
+    shapes: ClassVar = {"updates": "upd_shape", "index": "upd_shape", "out": "out_shape"}

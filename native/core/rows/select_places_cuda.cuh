@@ -1,0 +1,114 @@
+// One pass: a block finds the places of a tile, learns from a chain how many come before, and writes those that it has, one
+// after another. Without a workspace for the chain one block takes all tiles.
+#pragma once
+
+#include <cstdint>
+
+#include "core/rows/scan_chain.cuh"
+#include "core/rows/select_places.h"
+
+namespace bk {
+
+constexpr int kSelectThreads = 256, kSelectWarps = kSelectThreads / 32;
+constexpr int kSelectItems = 16;  // places of a thread in a tile
+constexpr int kSelectTile = kSelectThreads * kSelectItems;
+
+struct CountScan {
+    using State = int64_t;
+    BK_HD int64_t identity() const { return 0; }
+    BK_HD int64_t join(int64_t earlier, int64_t later) const { return earlier + later; }
+};
+
+template <class Truth, class Write>
+__global__ void __launch_bounds__(kSelectThreads)
+    select_kernel(const __grid_constant__ Truth truth, const __grid_constant__ Write write, int64_t places,
+                  ScanChain<int64_t> chain) {
+    constexpr int N = Truth::kLanes, U = kSelectItems / N;
+    __shared__ uint16_t found[kSelectTile];
+    __shared__ int of_warp[kSelectWarps];
+    __shared__ int64_t of_chain[kSelectWarps][1];
+    __shared__ uint32_t ticket;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int64_t tile = 0, carry = 0;
+    if (chain.ticket != nullptr) {
+        if (threadIdx.x == 0) ticket = atomicAdd(chain.ticket, 1u);
+        __syncthreads();
+        tile = ticket;
+    }
+    for (;; ++tile) {
+        const int64_t first = tile * kSelectTile;
+        uint32_t bits[U];
+#pragma unroll
+        for (int u = 0; u < U; ++u) {
+            const int64_t place = first + warp * (kSelectTile / kSelectWarps) + (u * 32 + lane) * N, rest = places - place;
+            bits[u] = rest > 0 ? truth(place, rest < N ? static_cast<int>(rest) : N) : 0;
+        }
+        int before[U], sum = 0;
+#pragma unroll
+        for (int u = 0; u < U; ++u) {
+            const uint32_t own = static_cast<uint32_t>(__popc(bits[u]));
+            uint32_t through = own;
+#pragma unroll
+            for (int distance = 1; distance < 32; distance *= 2) {
+                const uint32_t below = __shfl_up_sync(0xffffffffu, through, distance, 32);
+                if (lane >= distance) through += below;
+            }
+            before[u] = sum + static_cast<int>(through - own);
+            sum += static_cast<int>(__shfl_sync(0xffffffffu, through, 31, 32));
+        }
+        if (lane == 0) of_warp[warp] = sum;
+        __syncthreads();
+        int base = 0, total = 0;
+#pragma unroll
+        for (int w = 0; w < kSelectWarps; ++w) {
+            if (w == warp) base = total;
+            total += of_warp[w];
+        }
+#pragma unroll
+        for (int u = 0; u < U; ++u) {
+            const int local = warp * (kSelectTile / kSelectWarps) + (u * 32 + lane) * N;
+            int at = base + before[u];
+#pragma unroll
+            for (int k = 0; k < N; ++k)
+                if (bits[u] >> k & 1) found[at++] = static_cast<uint16_t>(local + k);
+        }
+        if (chain.ticket != nullptr)
+            carry = find_before<1>(CountScan{}, chain, 0, static_cast<int>(tile), int64_t{total}, of_chain);
+        __syncthreads();
+        for (int k = static_cast<int>(threadIdx.x); k < total; k += kSelectThreads) write(carry + k, first + found[k]);
+        const bool is_last = first + kSelectTile >= places;
+        if (is_last && threadIdx.x == 0) write.total(carry + total);
+        if (is_last || chain.ticket != nullptr) return;
+        carry += total;
+        __syncthreads();
+    }
+}
+
+inline ScanChain<int64_t> carve_selection(Carver* carver, int64_t places) {
+    const int64_t tiles = ceil_div<int64_t>(places, kSelectTile);
+    return tiles > 1 ? carve_chain<1, int64_t>(carver, 1, tiles) : ScanChain<int64_t>{};
+}
+
+inline size_t select_workspace(int64_t places) {
+    Carver carver;
+    carve_selection(&carver, places);
+    return carver.bytes();
+}
+
+template <class Truth, class Write>
+Status select_places(const Launch& launch, int64_t places, const Truth& truth, const Write& write) {
+    bool found = false;
+    BK_TRY(find_workspace(launch, select_workspace(places), &found));
+    ScanChain<int64_t> chain;
+    unsigned blocks = 1;
+    if (found) {
+        Carver carver(launch.workspace);
+        chain = carve_selection(&carver, places);
+        blocks = static_cast<unsigned>(chain.pieces);
+        BK_TRY(fill_bytes(launch, chain.ticket, 0, sizeof(uint32_t) * (1 + static_cast<size_t>(chain.nodes))));
+    }
+    return launch_kernel(launch, Grid{dim3(blocks), dim3(kSelectThreads)}, select_kernel<Truth, Write>, truth, write, places,
+                         chain);
+}
+
+}  // namespace bk

@@ -1,0 +1,72 @@
+// Coordinates of the elements that are not zero.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/strided_args.h"
+#include "core/pointwise/pointwise.h"
+#include "core/rows/select_places.h"
+#include "indexing/masked.h"
+
+namespace bk {
+
+// The bits of which one is set in whatever is not 0: of floats all but the sign.
+template <class T>
+constexpr bits_t<T> kNonzeroBits = static_cast<bits_t<T>>(~bits_t<T>(0));
+template <>
+constexpr uint64_t kNonzeroBits<double> = ~uint64_t{0} >> 1;
+template <>
+constexpr uint32_t kNonzeroBits<float> = ~uint32_t{0} >> 1;
+template <>
+constexpr uint16_t kNonzeroBits<f16> = 0x7fff;
+template <>
+constexpr uint16_t kNonzeroBits<bf16> = 0x7fff;
+template <>
+constexpr uint8_t kNonzeroBits<e4m3> = 0x7f;
+template <>
+constexpr uint8_t kNonzeroBits<e5m2> = 0x7f;
+
+template <class I>
+struct WriteCoordinates {
+    I* table;
+    I* counter;
+    int64_t most;
+    Digits digits;
+    BK_HD void operator()(int64_t number, int64_t place) const {
+        if (number >= most) return;
+        I* const row = table + number * digits.rank();
+        digits(place, [&](int d, int64_t coordinate) { row[d] = static_cast<I>(coordinate); });
+    }
+    // A count that I does not hold is its largest number.
+    BK_HD void total(int64_t count) const {
+        constexpr int64_t largest = sizeof(I) == sizeof(int32_t) ? int64_t{INT32_MAX} : INT64_MAX;
+        *counter = static_cast<I>(count < largest ? count : largest);
+    }
+};
+
+template <class T, class I>
+struct Nonzero {
+    int64_t numel;
+    int32_t rank;
+    int32_t max_nz;
+    const int32_t* shape;
+    const int64_t* stride_x;
+
+    Work work() const { return numel == 0 ? Work::kZeros : Work::kAll; }
+    Status check() const {
+        BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}}, {}));
+        return require_non_negative({{"max_nz", max_nz}});
+    }
+    size_t workspace_size() const { return select_workspace(numel); }
+    Status run(const T* x, I* out_coords, I* counter, const Launch& launch) const {
+        if (work() == Work::kZeros) return write_zeros(launch, 1, counter);
+        using Bits = bits_t<T>;
+        const Layout<1> layout = make_layout<1>(rank, shape, {stride_x});
+        const WriteCoordinates<I> write{out_coords, counter, max_nz, Digits(layout)};
+        return with_truth(reinterpret_cast<const Bits*>(x), kNonzeroBits<T>, layout,
+                          [&](const auto& truth) { return select_places(launch, numel, truth, write); });
+    }
+};
+
+}  // namespace bk
