@@ -12129,9 +12129,9 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f64_workspace_size(int
 /* ---- segment --------------------------------------------------------------------------------------------------- */
 
 /*
- * segment_sum{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_sum{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
  * output[s] = sum of input[i] over segment_ids[i] == s; ids must be non-decreasing. Empty segments give 0; ids
- * outside [0, num_segments) are ignored.
+ * outside [0, num_segments) are ignored. Integers are added modulo 2^width.
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
@@ -12162,34 +12162,198 @@ BARACUDA_API size_t baracuda_kernels_segment_sum_bf16_workspace_size(int32_t n, 
 BARACUDA_API int32_t baracuda_kernels_segment_sum_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_segment_sum_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
 BARACUDA_API size_t baracuda_kernels_segment_sum_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_sum_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_sum_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_sum_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_sum_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
 
 /*
- * segment_sum_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * d_input[i] = d_output[segment_ids[i]], 0 where the id is outside [0, num_segments).
- *   in    d_output: T [num_segments, d]
+ * segment_mean{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * output[s] = mean of input[i] over segment_ids[i] == s, the sum over the number of its ids; ids must be non-
+ * decreasing. Empty segments give 0; ids outside [0, num_segments) are ignored. A workspace of the reference ABI's
+ * 4 num_segments bytes is welcome.
+ *   in    input: T [n, d]
  *   in    segment_ids: I [n]
- *   out   d_input: T [n, d]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
  *   deterministic
  */
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
 
 /*
- * unsorted_segment_sum{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_max{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * output[s] = the greatest input[i] with segment_ids[i] == s, NaN where one is NaN; ids must be non-decreasing.
+ * Empty segments give -inf (integers: the least number of T); ids outside [0, num_segments) are ignored.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_max_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_min{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * output[s] = the least input[i] with segment_ids[i] == s, NaN where one is NaN; ids must be non-decreasing. Empty
+ * segments give inf (integers: the greatest number of T); ids outside [0, num_segments) are ignored.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_min_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_prod{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * output[s] = product of input[i] over segment_ids[i] == s; ids must be non-decreasing. Empty segments give 1; ids
+ * outside [0, num_segments) are ignored. Integers are multiplied modulo 2^width.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_prod_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_sum{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
  * segment_sum with ids in any order. Without a workspace by atomics, each addition of a 16-bit sum rounded; on a
  * GPU they flush f32 subnormals.
  *   in    input: T [n, d]
@@ -12222,6 +12386,217 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_bf16_workspace_size(in
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
 BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_mean{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_mean with ids in any order. Without a workspace by atomics, each addition of a 16-bit sum rounded; on a
+ * GPU they flush f32 subnormals. A workspace of the reference ABI's 4 num_segments bytes makes it faster, one of
+ * all bytes deterministic.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_max{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_max with ids in any order. Without a workspace by atomics, which give the same values.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_min{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_min with ids in any order. Without a workspace by atomics, which give the same values.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_prod{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_prod with ids in any order. Without a workspace by atomics, each 16-bit product rounded.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: deterministic, and 16-bit products in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_sum_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]], 0 where the id is outside [0, num_segments).
+ *   in    d_output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
 
 /*
  * unsorted_segment_sum_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
@@ -12247,6 +12622,285 @@ BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_bf16_run(int
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+
+/*
+ * segment_mean_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]] / the number of rows of that segment, 0 where the id is outside [0,
+ * num_segments). Ids may be in any order.
+ *   in    d_output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: counts of the segments, 4 num_segments bytes as in the reference ABI; faster
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_mean_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * The same as segment_mean_backward.
+ *   in    d_output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: counts of the segments, 4 num_segments bytes as in the reference ABI; faster
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_max_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]] where input[i] is the first greatest element of its segment's column, or
+ * the first NaN where there is one; 0 elsewhere, and where the id is outside [0, num_segments). Ids must be non-
+ * decreasing.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: the rows that have the extremes; without it the ids are read again and again
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_max_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_max_backward with ids in any order.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: the rows that have the extremes; without it the ids are read again and again
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_min_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]] where input[i] is the first least element of its segment's column, or the
+ * first NaN where there is one; 0 elsewhere, and where the id is outside [0, num_segments). Ids must be non-
+ * decreasing.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: the rows that have the extremes; without it the ids are read again and again
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_min_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_min_backward with ids in any order.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: the rows that have the extremes; without it the ids are read again and again
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_prod_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]] times the product of the other rows of the segment, which is
+ * output[segment_ids[i]] / input[i]; of a product of 0 that of the others is 0, but for the only zero of a
+ * segment, for which they are multiplied. 0 where the id is outside [0, num_segments). Ids must be non-decreasing.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+
+/*
+ * unsorted_segment_prod_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_prod_backward with ids in any order. Without a workspace every only zero of a product takes a walk over
+ * all ids.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: finds the rows of a segment, where a product is 0
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
 
 /* ---- shape_layout ---------------------------------------------------------------------------------------------- */
 
