@@ -17,7 +17,7 @@ struct SegmentShape {
     Work backward_work() const { return n == 0 || d == 0 ? Work::kNone : num_segments == 0 ? Work::kZeros : Work::kAll; }
 
     Status check() const { return require_non_negative({{"n", n}, {"d", d}, {"num_segments", num_segments}}); }
-    bool has(int64_t id) const { return id >= 0 && id < num_segments; }
+    BK_HD bool has(int64_t id) const { return id >= 0 && id < num_segments; }
 };
 
 enum class Folding { kSum, kMean, kProd, kMax, kMin };

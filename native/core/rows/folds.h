@@ -73,12 +73,7 @@ struct Order {
     static Order of(bool greatest) { return {greatest ? Key(kIsInteger ? 0 : 1) : Key(-1)}; }
     BK_HD Key key(Key x) const { return kIsInteger ? static_cast<Key>(bits(x) ^ bits(turn)) : static_cast<Key>(x * turn); }
     BK_HD Key value(Key x) const { return key(x); }
-    static BK_HD Key least() {
-        if constexpr (kIsInteger)
-            return std::numeric_limits<Key>::min();
-        else
-            return -std::numeric_limits<Key>::infinity();
-    }
+    static BK_HD Key least() { return kLeast; }
     static BK_HD bool exceeds(Key a, Key b) {
         if constexpr (kIsInteger)
             return a > b;
@@ -101,6 +96,9 @@ struct Order {
     }
 
 private:
+    using Limits = std::numeric_limits<Key>;
+    static constexpr Key kLeast = kIsInteger ? Limits::min() : -Limits::infinity();
+
     static BK_HD auto bits(Key x) {
         if constexpr (kIsInteger)
             return static_cast<std::make_unsigned_t<Key>>(x);
