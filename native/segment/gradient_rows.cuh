@@ -61,8 +61,8 @@ Status launch_gradient_rows(const Launch& launch, const SegmentShape& shape, con
     if (pieces + kGradientThreads * G::kUnroll < int64_t{1} << 31)
         return launch_kernel(launch, grid, gradient_rows_kernel<N, G, uint32_t>, gradient, ids, rows, y,
                              FastDiv<uint32_t>(per_row), pieces, shape);
-    return launch_kernel(launch, grid, gradient_rows_kernel<N, G, uint64_t>, gradient, ids, rows, y,
-                         FastDiv<uint64_t>(per_row), pieces, shape);
+    return launch_kernel(launch, grid, gradient_rows_kernel<N, G, uint64_t>, gradient, ids, rows, y, FastDiv<uint64_t>(per_row),
+                         pieces, shape);
 }
 
 // `aligned`: the operands may be read in vectors if the columns divide into them.

@@ -62,15 +62,15 @@ size_t segment_extreme_backward_workspace(const SegmentShape& shape) {
     return carver.bytes();
 }
 
-constexpr int kTileThreads = 256, kTileColumns = 32, kTileBytes = 32 * 1024;
+constexpr int kExtremeThreads = 256, kExtremeColumns = 32, kExtremeBytes = 32 * 1024;
 
 // A warp takes the segments of its residue class, a lane a column.
 template <class T>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kExtremeThreads)
     extreme_tiles_kernel(SegmentShape shape, FirstExtremeFold<T> fold, ExtremeOperands<T> operands, int64_t column_tiles) {
     using Acc = typename FirstExtremeFold<T>::Acc;
-    constexpr int kSegments = kTileBytes / (kTileColumns * static_cast<int>(sizeof(Acc))), kWarps = kTileThreads / 32;
-    __shared__ Acc cells[kSegments][kTileColumns];
+    constexpr int kSegments = kExtremeBytes / (kExtremeColumns * static_cast<int>(sizeof(Acc))), kWarps = kExtremeThreads / 32;
+    __shared__ Acc cells[kSegments][kExtremeColumns];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int64_t first = int64_t{blockIdx.x} * kSegments, last = min(first + kSegments, int64_t{shape.num_segments});
     // body(row, segment) for the rows of the warp's segments, in order; segment -1 for a row of none.
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kTileThreads)
         }
     };
     for (int64_t tile = blockIdx.y; tile < column_tiles; tile += gridDim.y) {
-        const int64_t column = tile * kTileColumns + lane;
+        const int64_t column = tile * kExtremeColumns + lane;
         const bool inside = column < shape.d;
         for (int s = warp; s < kSegments; s += kWarps) cells[s][lane] = fold.identity();
         for_each_row([&](int64_t row, int segment) {
@@ -107,11 +107,12 @@ __global__ void __launch_bounds__(kTileThreads)
 template <class T>
 Status extreme_by_tiles(const Launch& launch, const SegmentShape& shape, const FirstExtremeFold<T>& fold,
                         const ExtremeOperands<T>& operands) {
-    constexpr int64_t kSegments = kTileBytes / (kTileColumns * static_cast<int64_t>(sizeof(typename FirstExtremeFold<T>::Acc)));
-    const int64_t column_tiles = ceil_div<int64_t>(shape.d, kTileColumns);
+    constexpr int64_t kSegments =
+        kExtremeBytes / (kExtremeColumns * static_cast<int64_t>(sizeof(typename FirstExtremeFold<T>::Acc)));
+    const int64_t column_tiles = ceil_div<int64_t>(shape.d, kExtremeColumns);
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.num_segments, kSegments)),
                          static_cast<unsigned>(std::min(column_tiles, kMaxGridY))),
-                    dim3(kTileThreads)};
+                    dim3(kExtremeThreads)};
     return launch_kernel(launch, grid, extreme_tiles_kernel<T>, shape, fold, operands, column_tiles);
 }
 

@@ -43,8 +43,7 @@ Status segment_prod_backward(const Launch& launch, const SegmentShape& shape, co
     if (grouped) {
         Carver carver(launch.workspace);
         const Grouping grouping = carve_grouping(&carver, n, shape.num_segments);
-        group_by_key(
-            grouping, n, shape.num_segments, [&](int64_t k) { return operands.ids[k]; }, [](int64_t k) { return k; });
+        group_by_key(grouping, n, shape.num_segments, [&](int64_t k) { return operands.ids[k]; }, [](int64_t k) { return k; });
         order.rows = reinterpret_cast<const uint32_t*>(grouping.values);
         order.n = grouping.start[shape.num_segments];
         order.is_sorted = true;

@@ -101,8 +101,8 @@ void for_each_grouped_segment(const Launch& launch, const SegmentShape& shape, I
     const int64_t segments = shape.num_segments;
     Carver carver(launch.workspace);
     const Grouping grouping = carve_grouping(&carver, shape.n, segments);
-    const int64_t largest = group_by_key(
-        grouping, shape.n, segments, [&](int64_t k) { return ids[k]; }, [](int64_t k) { return k; });
+    const int64_t largest =
+        group_by_key(grouping, shape.n, segments, [&](int64_t k) { return ids[k]; }, [](int64_t k) { return k; });
     for_each_group(grouping, segments, largest, shape.d, element_bytes, [&](int64_t s, ColumnRange columns) {
         const int64_t start = grouping.start[s];
         body(s, SegmentRows{grouping.values, start, grouping.start[s + 1] - start, grouping.start[segments]}, columns);

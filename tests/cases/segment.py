@@ -40,10 +40,11 @@ DISTRIBUTIONS = ("uniform", "hot", "giant", "tiny", "ends", "invalid", "mixed")
 
 
 def operand(draw, shape, kind="normal"):
-    """kind, beside those of a Draw: "factors": a product of thousands of them is ordinary; "holes": these, and some zeros;
-    "spiked": these, and some infinities and NaN; "ties": few values, each often; "lowest": nothing is less."""
+    """kind, beside those of a Draw: "factors": a product of thousands of them is ordinary; "holes": these, and some
+    zeros; "spiked": these, and some infinities and NaN; "ties": few values, each often; "lowest": nothing is less."""
     if not is_float(draw.dtype):
-        return draw.integers(shape, "small" if kind in ("holes", "ties") else "special" if kind == "spiked" else kind)
+        own = {"factors": "normal", "holes": "small", "ties": "small", "spiked": "special", "lowest": "small"}
+        return draw.integers(shape, own.get(kind, kind))
     rng = draw.rng
     x = np.exp(rng.standard_normal(shape) / 64) * rng.choice([1, -1], shape)
     if kind == "holes":

@@ -203,8 +203,8 @@ __global__ void __launch_bounds__(kJoinThreads)
 }
 
 template <bool kAdd, class Fold, class Ids>
-Status join_runs(const Launch& launch, const RunShape& s, const RunParts<typename Fold::Acc>& parts,
-                 typename Fold::Result* out, const Fold& fold, Ids ids) {
+Status join_runs(const Launch& launch, const RunShape& s, const RunParts<typename Fold::Acc>& parts, typename Fold::Result* out,
+                 const Fold& fold, Ids ids) {
     if (s.chunks == 1) return Status::kOk;
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(s.chunks, kJoinWarps)),
                          static_cast<unsigned>(ceil_div<int64_t>(s.columns, 32 * kJoinLanes<typename Fold::Acc>))),

@@ -20,8 +20,7 @@ struct RunBoundary {
 
 // Both boundaries of a chunk.
 template <bool kParts, class Ids>
-BK_DEVICE void find_boundaries(Ids ids, const RunShape& s, int64_t chunk, int group, int lane,
-                               RunBoundary (&boundary)[2]) {
+BK_DEVICE void find_boundaries(Ids ids, const RunShape& s, int64_t chunk, int group, int lane, RunBoundary (&boundary)[2]) {
     int64_t low[2], high[2], goal[2];
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
@@ -141,8 +140,8 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
 
 // parts == nullptr: no workspace, chunks of whole targets.
 template <class Source, class Ids, class Fold>
-Status fold_runs(const Launch& launch, RunShape s, const Source& source, Ids ids, const Fold& fold,
-                 typename Fold::Result* out, const RunParts<typename Fold::Acc>* parts) {
+Status fold_runs(const Launch& launch, RunShape s, const Source& source, Ids ids, const Fold& fold, typename Fold::Result* out,
+                 const RunParts<typename Fold::Acc>* parts) {
     using T = typename Source::Element;
     RowGroups groups;
     BK_TRY(choose_run_groups(s, source, out, &groups));

@@ -191,9 +191,7 @@ def sums_of(backend):
         level = Bound("peer", 1.0)
         yield made(backend, "segment_sum", in_order, level, **reduced("sum"))
         yield made(backend, "unsorted_segment_sum", at_random, level, **added("sum"))
-        yield made(
-            backend, "unsorted_segment_sum deterministic", at_random, level, workspace=True, **added("sum")
-        )
+        yield made(backend, "unsorted_segment_sum deterministic", at_random, level, workspace=True, **added("sum"))
         yield made(backend, "segment_sum_backward", in_order, level, **GATHERED)
     yield made(backend, "unsorted_segment_sum_backward", at_random, Bound("peer", 1.0), **GATHERED)
 
