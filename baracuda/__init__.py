@@ -181,7 +181,12 @@ _OPS = {
         "MeanAxes"
     ),
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
-    "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
+    "segment": (
+        "SegmentSum SegmentMean SegmentMax SegmentMin SegmentProd UnsortedSegmentSum UnsortedSegmentMean "
+        "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd SegmentSumBackward SegmentMeanBackward "
+        "SegmentMaxBackward SegmentMinBackward SegmentProdBackward UnsortedSegmentSumBackward "
+        "UnsortedSegmentMeanBackward UnsortedSegmentMaxBackward UnsortedSegmentMinBackward UnsortedSegmentProdBackward"
+    ),
     "shape_layout": "Repeat RepeatBackward",
     "softmaxes": (
         "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward MaskedSoftmax "

@@ -1,14 +1,16 @@
 """Segment reductions.
 
-output[s] = sum of input[i] over segment_ids[i] == s; an empty segment gives 0, ids outside [0, num_segments) are
-ignored. The plain ops need non-decreasing ids, the unsorted ones do not. Backward: d_input[i] =
-d_output[segment_ids[i]], 0 for an id outside. Ids are i32 or i64.
+output[s] = sum, mean, max, min or prod of input[i] over segment_ids[i] == s; ids outside [0, num_segments) are
+ignored. An empty segment gives 0, of max -inf, of min inf, of prod 1. The plain ops need non-decreasing ids, the
+unsorted ones do not. Gradients are 0 for an id outside; that of max and min goes to the first row with the extreme.
+Ids are i32 or i64.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+import re
+from typing import Any, ClassVar
 
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
@@ -18,80 +20,306 @@ from baracuda.plan import Plan
 
 
 @dataclasses.dataclass(frozen=True)
-class SegmentSumDescriptor(Descriptor):
+class SegmentDescriptor(Descriptor):
+    """Base of the descriptors of this module."""
+
     num_inputs: int = descriptor.extent()
     embedding_dim: int = descriptor.extent()
     num_segments: int = descriptor.extent()
 
 
-@dataclasses.dataclass(frozen=True)
-class SegmentSumBackwardDescriptor(SegmentSumDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
-class UnsortedSegmentSumDescriptor(SegmentSumDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
-class UnsortedSegmentSumBackwardDescriptor(SegmentSumDescriptor):
-    pass
-
-
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SegmentSumArgs(Args):
+class SegmentArgs(Args):
+    """Of a reduction."""
+
     input: Viewable
     segment_ids: Viewable
     output: Viewable
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class UnsortedSegmentSumArgs(SegmentSumArgs):
-    pass
+class LinearBackwardArgs(Args):
+    """Of sum and mean."""
 
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SegmentSumBackwardArgs(Args):
     d_output: Viewable
     segment_ids: Viewable
     d_input: Viewable
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class UnsortedSegmentSumBackwardArgs(SegmentSumBackwardArgs):
+class ExtremeBackwardArgs(Args):
+    """Of max and min."""
+
+    d_output: Viewable
+    input: Viewable
+    segment_ids: Viewable
+    d_input: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ProdBackwardArgs(Args):
+    """output is the product that the forward gave."""
+
+    d_output: Viewable
+    input: Viewable
+    output: Viewable
+    segment_ids: Viewable
+    d_input: Viewable
+
+
+class SegmentPlan(Plan):
+    """Base of the plans of this module: UnsortedSegmentMaxPlan is of unsorted_segment_max{I}_{T}, of the kind
+    UNSORTED_SEGMENT_MAX, and takes an UnsortedSegmentMaxDescriptor and UnsortedSegmentMaxArgs."""
+
+    __slots__ = ()
+    category = OpCategory.SEGMENT_OPS
+    names: ClassVar = {"n": "num_inputs", "d": "embedding_dim"}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = cls.__name__.removesuffix("Plan")
+        stem = re.sub(r"(?<!^)([A-Z])", r"_\1", own)
+        cls.op = stem.lower() + "{I}_{T}"
+        cls.kind = SegmentKind[stem.upper()]
+        cls.descriptor_type = globals()[f"{own}Descriptor"]
+        cls.args_type = globals()[f"{own}Args"]
+
+
+class SegmentSumDescriptor(SegmentDescriptor):
     pass
 
 
-class SegmentSumPlan(Plan):
+class SegmentSumArgs(SegmentArgs):
     __slots__ = ()
-    op = "segment_sum{I}_{T}"
-    category = OpCategory.SEGMENT_OPS
-    kind = SegmentKind.SEGMENT_SUM
-    descriptor_type: ClassVar[type[Descriptor]] = SegmentSumDescriptor
-    args_type: ClassVar[type[Args]] = SegmentSumArgs
-    names: ClassVar = {"n": "num_inputs", "d": "embedding_dim"}
 
 
-class SegmentSumBackwardPlan(SegmentSumPlan):
+class SegmentSumPlan(SegmentPlan):
     __slots__ = ()
-    op = "segment_sum_backward{I}_{T}"
-    kind = SegmentKind.SEGMENT_SUM_BACKWARD
-    descriptor_type: ClassVar[type[Descriptor]] = SegmentSumBackwardDescriptor
-    args_type: ClassVar[type[Args]] = SegmentSumBackwardArgs
 
 
-class UnsortedSegmentSumPlan(SegmentSumPlan):
+class SegmentMeanDescriptor(SegmentDescriptor):
+    pass
+
+
+class SegmentMeanArgs(SegmentArgs):
     __slots__ = ()
-    op = "unsorted_segment_sum{I}_{T}"
-    kind = SegmentKind.UNSORTED_SEGMENT_SUM
-    descriptor_type = UnsortedSegmentSumDescriptor
-    args_type = UnsortedSegmentSumArgs
 
 
-class UnsortedSegmentSumBackwardPlan(SegmentSumPlan):
+class SegmentMeanPlan(SegmentPlan):
     __slots__ = ()
-    op = "unsorted_segment_sum_backward{I}_{T}"
-    kind = SegmentKind.UNSORTED_SEGMENT_SUM_BACKWARD
-    descriptor_type = UnsortedSegmentSumBackwardDescriptor
-    args_type = UnsortedSegmentSumBackwardArgs
+
+
+class SegmentMaxDescriptor(SegmentDescriptor):
+    pass
+
+
+class SegmentMaxArgs(SegmentArgs):
+    __slots__ = ()
+
+
+class SegmentMaxPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class SegmentMinDescriptor(SegmentDescriptor):
+    pass
+
+
+class SegmentMinArgs(SegmentArgs):
+    __slots__ = ()
+
+
+class SegmentMinPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class SegmentProdDescriptor(SegmentDescriptor):
+    pass
+
+
+class SegmentProdArgs(SegmentArgs):
+    __slots__ = ()
+
+
+class SegmentProdPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class UnsortedSegmentSumDescriptor(SegmentDescriptor):
+    pass
+
+
+class UnsortedSegmentSumArgs(SegmentArgs):
+    __slots__ = ()
+
+
+class UnsortedSegmentSumPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class UnsortedSegmentMeanDescriptor(SegmentDescriptor):
+    pass
+
+
+class UnsortedSegmentMeanArgs(SegmentArgs):
+    __slots__ = ()
+
+
+class UnsortedSegmentMeanPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class UnsortedSegmentMaxDescriptor(SegmentDescriptor):
+    pass
+
+
+class UnsortedSegmentMaxArgs(SegmentArgs):
+    __slots__ = ()
+
+
+class UnsortedSegmentMaxPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class UnsortedSegmentMinDescriptor(SegmentDescriptor):
+    pass
+
+
+class UnsortedSegmentMinArgs(SegmentArgs):
+    __slots__ = ()
+
+
+class UnsortedSegmentMinPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class UnsortedSegmentProdDescriptor(SegmentDescriptor):
+    pass
+
+
+class UnsortedSegmentProdArgs(SegmentArgs):
+    __slots__ = ()
+
+
+class UnsortedSegmentProdPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class SegmentSumBackwardDescriptor(SegmentDescriptor):
+    pass
+
+
+class SegmentSumBackwardArgs(LinearBackwardArgs):
+    __slots__ = ()
+
+
+class SegmentSumBackwardPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class SegmentMeanBackwardDescriptor(SegmentDescriptor):
+    pass
+
+
+class SegmentMeanBackwardArgs(LinearBackwardArgs):
+    __slots__ = ()
+
+
+class SegmentMeanBackwardPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class SegmentMaxBackwardDescriptor(SegmentDescriptor):
+    pass
+
+
+class SegmentMaxBackwardArgs(ExtremeBackwardArgs):
+    __slots__ = ()
+
+
+class SegmentMaxBackwardPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class SegmentMinBackwardDescriptor(SegmentDescriptor):
+    pass
+
+
+class SegmentMinBackwardArgs(ExtremeBackwardArgs):
+    __slots__ = ()
+
+
+class SegmentMinBackwardPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class SegmentProdBackwardDescriptor(SegmentDescriptor):
+    pass
+
+
+class SegmentProdBackwardArgs(ProdBackwardArgs):
+    __slots__ = ()
+
+
+class SegmentProdBackwardPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class UnsortedSegmentSumBackwardDescriptor(SegmentDescriptor):
+    pass
+
+
+class UnsortedSegmentSumBackwardArgs(LinearBackwardArgs):
+    __slots__ = ()
+
+
+class UnsortedSegmentSumBackwardPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class UnsortedSegmentMeanBackwardDescriptor(SegmentDescriptor):
+    pass
+
+
+class UnsortedSegmentMeanBackwardArgs(LinearBackwardArgs):
+    __slots__ = ()
+
+
+class UnsortedSegmentMeanBackwardPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class UnsortedSegmentMaxBackwardDescriptor(SegmentDescriptor):
+    pass
+
+
+class UnsortedSegmentMaxBackwardArgs(ExtremeBackwardArgs):
+    __slots__ = ()
+
+
+class UnsortedSegmentMaxBackwardPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class UnsortedSegmentMinBackwardDescriptor(SegmentDescriptor):
+    pass
+
+
+class UnsortedSegmentMinBackwardArgs(ExtremeBackwardArgs):
+    __slots__ = ()
+
+
+class UnsortedSegmentMinBackwardPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class UnsortedSegmentProdBackwardDescriptor(SegmentDescriptor):
+    pass
+
+
+class UnsortedSegmentProdBackwardArgs(ProdBackwardArgs):
+    __slots__ = ()
+
+
+class UnsortedSegmentProdBackwardPlan(SegmentPlan):
+    __slots__ = ()

@@ -137,6 +137,13 @@ def atomic_total(e, f):
 
 
 @bound
+def atomic_product(e, f):
+    """`count` multiplications in memory, each rounded to storage."""
+    n = np.asarray(e.count) if f.s != f.u else 0
+    return pointwise(e, f) + n * f.s * e.terms * (1 + n * f.s) + n * f.tiny_s * (np.asarray(e.terms) > 0)
+
+
+@bound
 def atomic_total_of_quotients(e, f):
     """total_of_quotients by additions in memory."""
     n = np.maximum(e.count - 1, 0)

@@ -48,8 +48,11 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "affine": ("affine", {"a": "scale", "b": "offset"}),
     "clamp": ("clamp", {"a": "x", "b": "min", "c": "max", "da": "dx", "db": "dmin", "dc": "dmax"}),
     "alibi": ("alibi", {"da": "dscores", "dslope": "dslopes"}),
-    "segment_sum": ("segment_sum", {"input": "x", "d_output": "dy", "d_input": "dx"}),
-    "unsorted_segment_sum": ("unsorted_segment_sum", {"input": "x", "d_output": "dy", "d_input": "dx"}),
+    **{
+        name: (name, {"input": "x", "d_output": "dy", "d_input": "dx", **({"output": "y"} if "prod" in name else {})})
+        for fold in ("sum", "mean", "max", "min", "prod")
+        for name in (f"segment_{fold}", f"unsorted_segment_{fold}")
+    },
     **{
         f"{form}{name}{indices}": (
             f"{form}{name.replace('log_cumsum_exp', 'logcumsumexp')}{indices}",

@@ -1,19 +1,35 @@
-// Extents of the segment ops: n rows of d columns, num_segments results.
+// Extents of the segment ops: n rows of d columns, num_segments results; and how rows are collected.
 #pragma once
 
 #include <cstdint>
 
 #include "core/abi/checks.h"
+#include "core/rows/folds.h"
 
 namespace bk {
 
 struct SegmentShape {
     int32_t n, d, num_segments;
 
-    // Of both forward sums.
-    Work work() const { return num_segments == 0 || d == 0 ? Work::kNone : n == 0 ? Work::kZeros : Work::kAll; }
+    // Of the forward ops: without rows every segment is empty, which its fold has a value for.
+    Work forward_work() const { return num_segments == 0 || d == 0 ? Work::kNone : n == 0 ? Work::kZeros : Work::kAll; }
+    // Of the gradients: without segments every id is out of range.
+    Work backward_work() const { return n == 0 || d == 0 ? Work::kNone : num_segments == 0 ? Work::kZeros : Work::kAll; }
 
     Status check() const { return require_non_negative({{"n", n}, {"d", d}, {"num_segments", num_segments}}); }
+    BK_HD bool has(int64_t id) const { return id >= 0 && id < num_segments; }
 };
+
+enum class Folding { kSum, kMean, kProd, kMax, kMin };
+
+template <Folding kFolding, class T>
+auto fold_of() {
+    if constexpr (kFolding == Folding::kProd)
+        return ProductFold<T>{};
+    else if constexpr (kFolding == Folding::kMax || kFolding == Folding::kMin)
+        return ExtremeFold<T>{Order<T>::of(kFolding == Folding::kMax)};
+    else
+        return SumFold<T>{kFolding == Folding::kMean};
+}
 
 }  // namespace bk

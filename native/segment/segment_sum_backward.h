@@ -17,7 +17,7 @@ struct SegmentSumBackward {
     int32_t d;
     int32_t num_segments;
 
-    Work work() const { return n == 0 || d == 0 ? Work::kNone : num_segments == 0 ? Work::kZeros : Work::kAll; }
+    Work work() const { return shape().backward_work(); }
     Status check() const { return shape().check(); }
     Status run(const T* d_output, const I* segment_ids, T* d_input, const Launch& launch) const {
         if (work() == Work::kZeros) return write_zeros(launch, int64_t{n} * d, d_input);

@@ -1,6 +1,10 @@
-"""Segment sums, sorted and unsorted, and their gradient."""
+"""Segment sums, means, extremes and products, sorted and unsorted, and their gradients."""
+
+import functools
 
 import numpy as np
+
+from tools.oracle.numerics import LIMITS, is_float, round_to
 
 from .model import Array, Bad, Case, Expected, Idle, Problem
 
@@ -35,32 +39,89 @@ def distribution(draw, name, n, segments):
 DISTRIBUTIONS = ("uniform", "hot", "giant", "tiny", "ends", "invalid", "mixed")
 
 
+def operand(draw, shape, kind="normal"):
+    """kind, beside those of a Draw: "factors": a product of thousands of them is ordinary; "holes": these, and some
+    zeros; "spiked": these, and some infinities and NaN; "ties": few values, each often; "lowest": nothing is less."""
+    if not is_float(draw.dtype):
+        own = {"factors": "normal", "holes": "small", "ties": "small", "spiked": "special", "lowest": "small"}
+        return draw.integers(shape, own.get(kind, kind))
+    rng = draw.rng
+    x = np.exp(rng.standard_normal(shape) / 64) * rng.choice([1, -1], shape)
+    if kind == "holes":
+        x = np.where(rng.random(shape) < 0.1, rng.choice([0.0, -0.0], shape), x)
+    elif kind == "spiked":
+        x = np.where(rng.random(shape) < 0.05, rng.choice([np.nan, np.inf, -np.inf], shape), x)
+    elif kind == "ties":
+        x = rng.choice([-1.0, 0.0, 1.0, 2.0], shape)
+    elif kind == "lowest":
+        x = np.full(shape, -np.inf)
+    elif kind != "factors":
+        return draw.floats(shape, kind)
+    return draw.array(round_to(x, draw.dtype).reshape(shape))
+
+
 def segment_sum(draw, n, d, segments, ids="uniform", kind="normal", ordered=True, null=()):
     ids = distribution(draw, ids, n, segments)
     arrays = {
-        "input": draw.floats((n, d), kind),
+        "input": operand(draw, (n, d), kind),
         "segment_ids": draw.indices(np.sort(ids) if ordered else ids),
         "output": draw.output((segments, d)),
     }
     return Problem({"n": n, "d": d, "num_segments": segments}, arrays, null=null)
 
 
-def segment_sum_reference(problem):
-    x, ids = problem.arrays["input"].values, problem.arrays["segment_ids"].values
-    segments = problem.scalars["num_segments"]
-    kept = (ids >= 0) & (ids < segments)
-    total, size = np.zeros((2, segments, x.shape[1]))
-    count = np.bincount(ids[kept].astype(np.int64), minlength=segments)[:segments, None]
-    with np.errstate(invalid="ignore", over="ignore"):
-        np.add.at(total, ids[kept], x[kept])
-        np.add.at(size, ids[kept], np.abs(x[kept]))
-    return {} if "output" in problem.null else {"output": Expected(total, count, size)}
+def kept_of(problem):
+    ids = problem.arrays["segment_ids"].values
+    kept = (ids >= 0) & (ids < problem.scalars["num_segments"])
+    return kept, ids[kept].astype(np.int64)
+
+
+def counts_of(problem):
+    return np.bincount(kept_of(problem)[1], minlength=problem.scalars["num_segments"])[:, None]
+
+
+def empty_of(fold, dtype):
+    low, high = (-np.inf, np.inf) if is_float(dtype) else LIMITS[dtype]
+    return {"sum": 0, "mean": 0, "prod": 1, "max": low, "min": high}[fold]
+
+
+ADDED = {"sum": np.add, "mean": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def folded(fold, problem):
+    x = problem.arrays["input"]
+    kept, ids = kept_of(problem)
+    whole = np.float64 if is_float(x.dtype) else np.int64
+    value = np.full((problem.scalars["num_segments"], x.shape[1]), empty_of(fold, x.dtype), whole)
+    with np.errstate(all="ignore"):
+        ADDED[fold].at(value, ids, x.values[kept].astype(whole))
+        if fold == "mean":
+            value = value / np.maximum(counts_of(problem), 1)
+    return value.astype(np.int32).astype(np.int64) if x.dtype == "i32" else value
+
+
+def fold_reference(fold, problem):
+    if "output" in problem.null:
+        return {}
+    x, value = problem.arrays["input"], folded(fold, problem)
+    if not is_float(x.dtype) or fold in ("max", "min"):
+        return {"output": Expected(value)}
+    count = counts_of(problem)
+    if fold == "prod":
+        terms = np.where(np.isfinite(value), np.abs(value), 0)
+        return {"output": Expected(value, np.maximum(count - 1, 0), terms)}
+    kept, ids = kept_of(problem)
+    size = np.zeros(value.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.add.at(size, ids, np.abs(x.values[kept]))
+        size = size / np.maximum(count, 1) if fold == "mean" else size
+    return {"output": Expected(value, count, size)}
 
 
 def backward(draw, n, d, segments, ids="uniform", kind="normal", ordered=True, null=()):
     ids = distribution(draw, ids, n, segments)
     arrays = {
-        "d_output": draw.floats((segments, d), kind),
+        "d_output": draw.floats((segments, d), kind if kind in FLOATS else "normal"),
         "segment_ids": draw.indices(np.sort(ids) if ordered else ids),
         "d_input": draw.output((n, d)),
     }
@@ -75,11 +136,68 @@ def backward_reference(problem):
     return {"d_input": Expected(value)}
 
 
+def mean_backward_reference(problem):
+    value = backward_reference(problem)["d_input"].value
+    kept, ids = kept_of(problem)
+    value[kept] = value[kept] / counts_of(problem)[ids] if len(ids) else value[kept]
+    return {"d_input": Expected(value, 0, np.where(np.isfinite(value), np.abs(value), 0))}
+
+
+def of_input(draw, n, d, segments, ids="uniform", kind="ties", ordered=True, null=(), saves=False):
+    """The gradient of a fold that reads its input, and where it `saves`, its output."""
+    problem = backward(draw, n, d, segments, ids, ordered=ordered, null=null)
+    arrays = {"d_output": problem.arrays["d_output"], "input": operand(draw, (n, d), kind)}
+    if saves:
+        arrays["output"] = draw.output((segments, d))
+    problem.arrays = arrays | {name: problem.arrays[name] for name in ("segment_ids", "d_input")}
+    if saves:
+        arrays = problem.arrays
+        arrays["output"] = draw.array(round_to(folded("prod", problem), draw.dtype).reshape((segments, d)))
+    return problem
+
+
+def extreme_backward_reference(fold, problem):
+    x, dy = problem.arrays["input"].values, problem.arrays["d_output"].values
+    kept, ids = kept_of(problem)
+    value, rows = np.zeros(x.shape), np.flatnonzero(kept)
+    best = folded(fold, problem)
+    hit = (x[rows] == best[ids]) | (np.isnan(x[rows]) & np.isnan(best[ids]))
+    first = np.full(dy.shape, len(x))
+    np.minimum.at(first, ids, np.where(hit, rows[:, None], len(x)))
+    value[rows] = np.where(first[ids] == rows[:, None], dy[ids], 0) if len(rows) else 0
+    return {"d_input": Expected(value)}
+
+
+def prod_backward_reference(problem):
+    """From the saved product; where that is 0, the other elements' product is theirs alone."""
+    x, dy, y = (problem.arrays[name].values for name in ("input", "d_output", "output"))
+    kept, ids = kept_of(problem)
+    zeros, others = np.zeros(dy.shape), np.ones(dy.shape)
+    np.add.at(zeros, ids, x[kept] == 0)
+    value = np.zeros(x.shape)
+    with np.errstate(all="ignore"):
+        np.multiply.at(others, ids, np.where(x[kept] == 0, 1, x[kept]))
+        only = np.where(zeros == 1, others, 0)
+        if len(ids):
+            x, y = x[kept], y[ids]
+            value[kept] = dy[ids] * np.where(y != 0, y / x, np.where(x == 0, only[ids], 0))
+    count = np.zeros(value.shape)
+    count[kept] = 3 + counts_of(problem)[ids] * (y == 0) if len(ids) else 0
+    return {"d_input": Expected(value, count, np.where(np.isfinite(value), np.abs(value), 0))}
+
+
 WIDTHS = (1, 2, 3, 4, 5, 8, 12, 16, 31, 32, 33, 64, 100, 128, 130, 256, 257, 512, 1000, 1030)
 
 
-def problems(make, *, ordered):
+FLOATS = ("normal", "positive", "special")
+
+
+def problems(make, *, ordered, kinds=FLOATS, **given):
+    """`kinds`: of most operands, of those that are like one another, and of those with rare values."""
+    usual, alike, rare = kinds
+
     def add(name, *args, **options):
+        options = {"kind": usual, **given, **options}
         table[name] = lambda d: make(d, *args, ordered=ordered, **options)
 
     table = {}
@@ -95,8 +213,8 @@ def problems(make, *, ordered):
     add("mixed_wide", 2000, 132, 40, "mixed")
     add("many_tiny", 5000, 4, 5000, "tiny")
     add("sparse", 50, 3, 20011)
-    add("positive", 4000, 5, 3, kind="positive")
-    add("special", 90, 7, 60, kind="special")
+    add("positive", 4000, 5, 3, kind=alike)
+    add("special", 90, 7, 60, kind=rare)
     add("large", 3000, 36, 251, "hot")
     return table
 
@@ -120,45 +238,69 @@ SHORT = Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True)
 FORWARD, BACKWARD = ("input", "segment_ids", "output"), ("d_output", "segment_ids", "d_input")
 FORWARD_IDLE = (Idle("no_segments", {"num_segments": 0}), Idle("no_columns", {"d": 0}))
 BACKWARD_IDLE = (Idle("no_rows", {"n": 0}), Idle("no_columns", {"d": 0}))
+KINDS = {
+    "sum": FLOATS, "mean": FLOATS, "prod": ("factors", "factors", "spiked"), "max": ("normal", "ties", "special"),
+    "min": ("normal", "ties", "special"),
+}  # fmt: skip
+TOLERANCE = {"prod": "pointwise"}
+BY_ATOMICS = {"sum": "atomic_total", "mean": "atomic_total", "prod": "atomic_product"}
 
 
-CASES = (
-    Case(
-        row="segment_sum{I}_{T}",
-        problems=problems(segment_sum, ordered=True) | empties(True, False),
-        reference=segment_sum_reference, tolerance={"output": "total"}, plain="d5", large="large",
+def forward_case(fold, *, ordered):
+    # A mean takes the reference's workspace as well, which is shorter.
+    short = () if fold == "mean" else (SHORT,)
+    tolerance = TOLERANCE.get(fold, "total")
+    return Case(
+        row=f"{'' if ordered else 'unsorted_'}segment_{fold}{{I}}_{{T}}",
+        problems=problems(segment_sum, ordered=ordered, kinds=KINDS[fold]) | empties(ordered, not ordered)
+        | ({"lowest": lambda d: segment_sum(d, 40, 5, 9, kind="lowest", ordered=ordered)} if fold == "max" else {}),
+        reference=functools.partial(fold_reference, fold), tolerance={"output": tolerance},
+        tolerance_without_workspace=None if ordered else {"output": BY_ATOMICS.get(fold, tolerance)},
+        plain="d5", large="large",
         bad=(
-            *bad_calls(FORWARD, FORWARD), SHORT,
+            *bad_calls(FORWARD, FORWARD), *short,
             Bad("no_rows_null_output", 2, r"output is NULL", {"n": 0}, null=("output",)),
         ),
         idle=FORWARD_IDLE,
-    ),
-    Case(
-        row="unsorted_segment_sum{I}_{T}",
-        problems=problems(segment_sum, ordered=False) | empties(False, True),
-        reference=segment_sum_reference, tolerance={"output": "total"},
-        tolerance_without_workspace={"output": "atomic_total"}, plain="d5", large="large",
-        bad=(
-            *bad_calls(FORWARD, FORWARD), SHORT,
-            Bad("no_rows_null_output", 2, r"output is NULL", {"n": 0}, null=("output",)),
-        ),
-        idle=FORWARD_IDLE,
-    ),
-    *(
-        Case(
-            row=row, problems=problems(backward, ordered=ordered)
-            | {"no_segments": lambda d, o=ordered: backward(d, 11, 5, 0, ordered=o),
-               "no_segments_null": lambda d, o=ordered: backward(d, 11, 5, 0, null=BACKWARD[:2], ordered=o)},
-            reference=backward_reference, tolerance={"d_input": "exact"}, plain="d5", large="large",
-            bad=(*bad_calls(BACKWARD, BACKWARD),
-                 Bad("no_segments_null", 2, r"d_input is NULL", {"num_segments": 0}, null=("d_input",))),
-            idle=BACKWARD_IDLE,
-        )
-        for row, ordered in (
-            ("segment_sum_backward{I}_{T}", True),
-            ("unsorted_segment_sum_backward{I}_{T}", False),
-        )
-    ),
-)  # fmt: skip
+    )  # fmt: skip
+
+
+def backward_case(fold, reference, tolerance, make, pointers, *, ordered, kinds=FLOATS, short=(), **given):
+    null = tuple(name for name in pointers if name != "d_input")
+    return Case(
+        row=f"{'' if ordered else 'unsorted_'}segment_{fold}_backward{{I}}_{{T}}",
+        problems=problems(make, ordered=ordered, kinds=kinds, **given)
+        | {"no_segments": lambda d: make(d, 11, 5, 0, ordered=ordered, **given),
+           "no_segments_null": lambda d: make(d, 11, 5, 0, null=null, ordered=ordered, **given)},
+        reference=reference, tolerance={"d_input": tolerance}, plain="d5", large="large",
+        bad=(*bad_calls(pointers, pointers), *short,
+             Bad("no_segments_null", 2, r"d_input is NULL", {"num_segments": 0}, null=("d_input",))),
+        idle=BACKWARD_IDLE,
+    )  # fmt: skip
+
+
+OF_INPUT = ("d_output", "input", "segment_ids", "d_input")
+OF_BOTH = ("d_output", "input", "output", "segment_ids", "d_input")
+
+
+def cases():
+    for ordered in (True, False):
+        for fold in ("sum", "mean", "max", "min", "prod"):
+            yield forward_case(fold, ordered=ordered)
+        yield backward_case("sum", backward_reference, "exact", backward, BACKWARD, ordered=ordered)
+        yield backward_case("mean", mean_backward_reference, "total", backward, BACKWARD, ordered=ordered)
+        for fold in ("max", "min"):
+            reference = functools.partial(extreme_backward_reference, fold)
+            yield backward_case(
+                fold, reference, "exact", of_input, OF_INPUT, ordered=ordered, short=(SHORT,),
+                kinds=("ties", "normal", "special"),
+            )  # fmt: skip
+        yield backward_case(
+            "prod", prod_backward_reference, "pointwise", of_input, OF_BOTH, ordered=ordered, saves=True,
+            kinds=("holes", "factors", "spiked"), short=() if ordered else (SHORT,),
+        )  # fmt: skip
+
+
+CASES = tuple(cases())
 
 __all__ = ["CASES", "DISTRIBUTIONS", "Array", "backward", "segment_sum"]

@@ -1,8 +1,9 @@
-// Sums of runs of rows: rows come with ids in non-decreasing order, and rows of equal id are added together.
+// Folds of runs of rows (core/rows/folds.h): rows come with ids in non-decreasing order, and those of equal id are added up,
+// or whatever the fold does to them.
 //
 // Workers take chunks of equal length, whatever the runs' lengths. A run that lies within a chunk is finished there. Of one
 // that crosses chunks each worker keeps its part, `tail` where the run goes on and `head` where it ends, and a second
-// kernel adds them in chunk order: one writer a run, a fixed order of additions, and no run too long.
+// kernel combines them in chunk order: one writer a run, a fixed order of operations, and no run too long.
 //
 // Two walks: store_runs.cuh writes every target, zero where it has no row; add_runs.cuh adds to the targets that have rows
 // and leaves the others. This file holds what they share.
@@ -14,6 +15,7 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
+#include "core/rows/folds.h"
 #include "core/rows/row_groups.cuh"
 
 namespace bk {
@@ -49,7 +51,7 @@ struct RunParts {
     C* head;
     C* tail;
     int32_t* head_target;  // -1: no head
-    int32_t* tail_target;  // non-decreasing over the chunks; the tail is zero where the run ended
+    int32_t* tail_target;  // non-decreasing over the chunks; the tail is of no rows where the run ended
 };
 
 template <class C>
@@ -89,43 +91,69 @@ struct RowsByIndex {
 };
 
 template <int N, class C>
-BK_DEVICE void keep_part(C* parts, int64_t chunk, const RunShape& s, int64_t column, const C (&sum)[N]) {
-    if (column < s.columns) store<N>(parts + chunk * s.columns + column, narrow_row<N, C>(sum));
+BK_DEVICE void keep_part(C* parts, int64_t chunk, const RunShape& s, int64_t column, const C (&part)[N]) {
+    if (column >= s.columns) return;
+    Vec<C, N> row;
+#pragma unroll
+    for (int i = 0; i < N; ++i) row.lane[i] = part[i];
+    store<N>(parts + chunk * s.columns + column, row);
 }
 
 // --- Runs that cross chunks ------------------------------------------------------------------------------------------
 
 constexpr int kJoinThreads = 1024;
 constexpr int kJoinWarps = kJoinThreads / 32;
-constexpr int kJoinLanes = 4;   // columns of a thread, 32 apart
-constexpr int kShortSpan = 32;  // chunks that one warp adds alone
+constexpr int kShortSpan = 32;  // chunks that one warp combines alone
 
-// Adds the sums of chunks [first, last), in order.
-template <class C>
-BK_DEVICE void add_chunks(C (&sum)[kJoinLanes], const C* parts, int64_t first, int64_t last, int64_t columns, int64_t column) {
+// Columns of a thread, 32 apart.
+template <class Acc>
+constexpr int kJoinLanes = sizeof(Acc) <= 8 ? 4 : 2;
+
+// Combines the parts of chunks [first, last), in order.
+template <class Fold, class Acc, int kLanes>
+BK_DEVICE void add_chunks(const Fold& fold, Acc (&acc)[kLanes], const Acc* parts, int64_t first, int64_t last, int64_t columns,
+                          int64_t column) {
 #pragma unroll 4
     for (int64_t c = first; c < last; ++c)
 #pragma unroll
-        for (int i = 0; i < kJoinLanes; ++i)
-            if (column + 32 * i < columns) sum[i] += parts[c * columns + column + 32 * i];
+        for (int i = 0; i < kLanes; ++i)
+            if (column + 32 * i < columns) fold.combine(acc[i], parts[c * columns + column + 32 * i]);
 }
 
-// A warp a chunk and 128 columns. Where a chunk has a head, adds the tails before it that belong to the same target.
-template <bool kAdd, class T>
-__global__ void __launch_bounds__(kJoinThreads) join_runs_kernel(T* out, RunShape s, RunParts<compute_t<T>> parts) {
-    using C = compute_t<T>;
+// Rows of a target, by a whole warp.
+template <class Ids>
+BK_DEVICE int64_t run_length(Ids ids, const RunShape& s, int32_t target) {
+    int64_t low[2] = {0, 0}, high[2] = {s.rows, s.rows};
+    group_search(low, high, 32, static_cast<int>(threadIdx.x % 32),
+                 [&](int e, int64_t i) { return clamp_id(ids[i], s.targets) >= target + e; });
+    return low[1] - low[0];
+}
+
+// A warp a chunk and a stretch of columns. Where a chunk has a head, combines the tails before it that belong to the same
+// target. kAdd: the result is combined with what stands there.
+template <bool kAdd, class Fold, class Ids>
+__global__ void __launch_bounds__(kJoinThreads)
+    join_runs_kernel(Fold fold, Ids ids, typename Fold::Result* out, RunShape s, RunParts<typename Fold::Acc> parts) {
+    using Acc = typename Fold::Acc;
+    constexpr int kLanes = kJoinLanes<Acc>;
     __shared__ int64_t long_first[kJoinWarps];
-    __shared__ C slice[kJoinWarps][kJoinLanes][32];
+    __shared__ Acc slice[kJoinWarps][kLanes][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int64_t column = int64_t{blockIdx.y} * (32 * kJoinLanes) + lane;
+    const int64_t column = int64_t{blockIdx.y} * (32 * kLanes) + lane;
     const int64_t block_chunk = int64_t{blockIdx.x} * kJoinWarps;
-    const auto finish = [&](int64_t chunk, int32_t target, C(&sum)[kJoinLanes]) {
-        add_chunks(sum, parts.head, chunk, chunk + 1, s.columns, column);
+    const auto clear = [&](Acc(&acc)[kLanes]) {
 #pragma unroll
-        for (int i = 0; i < kJoinLanes; ++i) {
+        for (int i = 0; i < kLanes; ++i) acc[i] = fold.identity();
+    };
+    const auto finish = [&](int64_t chunk, int32_t target, Acc(&acc)[kLanes]) {
+        const int64_t count = fold.counts() ? run_length(ids, s, target) : 0;
+        add_chunks(fold, acc, parts.head, chunk, chunk + 1, s.columns, column);
+#pragma unroll
+        for (int i = 0; i < kLanes; ++i) {
             if (column + 32 * i >= s.columns) continue;
-            T* const cell = out + target * s.columns + column + 32 * i;
-            *cell = narrow<T>(kAdd ? sum[i] + widen(*cell) : sum[i]);
+            auto* const cell = out + target * s.columns + column + 32 * i;
+            if constexpr (kAdd) fold.add(acc[i], widen(*cell), 0);
+            *cell = fold.finish(acc[i], count);
         }
     };
 
@@ -146,39 +174,48 @@ __global__ void __launch_bounds__(kJoinThreads) join_runs_kernel(T* out, RunShap
         first = low;
     }
     const bool is_long = chunk - first > kShortSpan;
-    C sum[kJoinLanes] = {};
+    Acc acc[kLanes];
+    clear(acc);
     if (target >= 0 && !is_long) {
-        add_chunks(sum, parts.tail, first, chunk, s.columns, column);
-        finish(chunk, target, sum);
+        add_chunks(fold, acc, parts.tail, first, chunk, s.columns, column);
+        finish(chunk, target, acc);
     }
     if (lane == 0) long_first[warp] = is_long ? first : -1;
     if (!__syncthreads_or(is_long)) return;
     for (int owner = 0; owner < kJoinWarps; ++owner) {
         const int64_t from = long_first[owner], to = block_chunk + owner;
         if (from < 0) continue;
-        C part[kJoinLanes] = {};
-        add_chunks(part, parts.tail, from + (to - from) * warp / kJoinWarps, from + (to - from) * (warp + 1) / kJoinWarps,
+        Acc part[kLanes];
+        clear(part);
+        add_chunks(fold, part, parts.tail, from + (to - from) * warp / kJoinWarps, from + (to - from) * (warp + 1) / kJoinWarps,
                    s.columns, column);
 #pragma unroll
-        for (int i = 0; i < kJoinLanes; ++i) slice[warp][i][lane] = part[i];
+        for (int i = 0; i < kLanes; ++i) slice[warp][i][lane] = part[i];
         __syncthreads();
         if (warp == owner) {
             for (int w = 0; w < kJoinWarps; ++w)
 #pragma unroll
-                for (int i = 0; i < kJoinLanes; ++i) sum[i] += slice[w][i][lane];
-            finish(to, target, sum);
+                for (int i = 0; i < kLanes; ++i) fold.combine(acc[i], slice[w][i][lane]);
+            finish(to, target, acc);
         }
         __syncthreads();
     }
 }
 
-template <bool kAdd, class T>
-Status join_runs(const Launch& launch, const RunShape& s, const RunParts<compute_t<T>>& parts, T* out) {
+template <bool kAdd, class Fold, class Ids>
+Status join_runs(const Launch& launch, const RunShape& s, const RunParts<typename Fold::Acc>& parts, typename Fold::Result* out,
+                 const Fold& fold, Ids ids) {
     if (s.chunks == 1) return Status::kOk;
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(s.chunks, kJoinWarps)),
-                         static_cast<unsigned>(ceil_div<int64_t>(s.columns, 32 * kJoinLanes))),
+                         static_cast<unsigned>(ceil_div<int64_t>(s.columns, 32 * kJoinLanes<typename Fold::Acc>))),
                     dim3(kJoinThreads)};
-    return launch_kernel(launch, grid, join_runs_kernel<kAdd, T>, out, s, parts);
+    return launch_kernel(launch, grid, join_runs_kernel<kAdd, Fold, Ids>, fold, ids, out, s, parts);
+}
+
+// Of sums.
+template <bool kAdd, class T>
+Status join_runs(const Launch& launch, const RunShape& s, const RunParts<compute_t<T>>& parts, T* out) {
+    return join_runs<kAdd>(launch, s, parts, out, SumFold<T>{}, IdArray{});
 }
 
 // --- Host ------------------------------------------------------------------------------------------------------------
@@ -188,11 +225,11 @@ inline Grid run_grid(const RunShape& s, const RowGroups& groups) {
             dim3(kRunThreads)};
 }
 
-template <class Source, class T>
-Status choose_run_groups(const RunShape& s, const Source& source, const T* out, RowGroups* groups) {
-    *groups =
-        RowGroups::choose<T>(s.columns, is_aligned(source.rows, kVectorBytes) && is_aligned(out, kVectorBytes), kRunThreads);
-    if (groups->tiles > kMaxGridY || ceil_div<int64_t>(s.columns, 32 * kJoinLanes) > kMaxGridY)
+template <class Source, class Out>
+Status choose_run_groups(const RunShape& s, const Source& source, const Out* out, RowGroups* groups) {
+    *groups = RowGroups::choose<typename Source::Element>(
+        s.columns, is_aligned(source.rows, kVectorBytes) && is_aligned(out, kVectorBytes), kRunThreads);
+    if (groups->tiles > kMaxGridY || ceil_div<int64_t>(s.columns, 64) > kMaxGridY)
         return fail(Status::kUnsupported, "rows of %lld columns are too long for one launch",
                     static_cast<long long>(s.columns));
     return Status::kOk;

@@ -1,4 +1,4 @@
-// Sums of runs, every target written: out[t] = sum of the rows with id t.
+// Folds of runs, every target written: out[t] = the fold of the rows with id t.
 //
 // Chunks divide rows and targets together, as a merge of the rows' ids with the targets' ends does (merge path: Odeh et al.
 // 2012; for sums over runs: Merrill and Garland 2016), so that neither long runs nor empty targets unbalance them.
@@ -19,9 +19,8 @@ struct RunBoundary {
 };
 
 // Both boundaries of a chunk.
-template <bool kParts, class I>
-BK_DEVICE void find_boundaries(const I* ids, const RunShape& s, int64_t chunk, int group, int lane,
-                               RunBoundary (&boundary)[2]) {
+template <bool kParts, class Ids>
+BK_DEVICE void find_boundaries(Ids ids, const RunShape& s, int64_t chunk, int group, int lane, RunBoundary (&boundary)[2]) {
     int64_t low[2], high[2], goal[2];
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
@@ -37,13 +36,30 @@ BK_DEVICE void find_boundaries(const I* ids, const RunShape& s, int64_t chunk, i
         boundary[e] = {static_cast<uint32_t>(low[e]), static_cast<int32_t>(kParts ? goal[e] - low[e] : goal[e])};
 }
 
+template <int N, class Fold, class T>
+BK_DEVICE void fold_row(const Fold& fold, typename Fold::Acc (&acc)[N], const Vec<T, N>& row, uint32_t number) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) fold.add(acc[i], widen(row.lane[i]), number);
+}
+
+template <int N, class Fold>
+BK_DEVICE void store_folded(const Fold& fold, typename Fold::Result* out, const typename Fold::Acc (&acc)[N], int64_t count) {
+    Vec<typename Fold::Result, N> row;
+#pragma unroll
+    for (int i = 0; i < N; ++i) row.lane[i] = fold.finish(acc[i], count);
+    if constexpr (sizeof(row) <= kVectorBytes)
+        store_once<N>(out, row);
+    else
+        store<N>(out, row);
+}
+
 // With kParts false the chunks divide the targets alone, so that no run crosses one and no parts are needed.
-template <bool kParts, int N, class Source, class I>
+template <bool kParts, int N, class Fold, class Source, class Ids>
 __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a multiprocessor
-    store_runs_kernel(Source source, const I* ids, typename Source::Element* out, RunShape s,
-                      RunParts<compute_t<typename Source::Element>> parts, int group) {
+    store_runs_kernel(Fold fold, Source source, Ids ids, typename Fold::Result* out, RunShape s,
+                      RunParts<typename Fold::Acc> parts, int group) {
     using T = typename Source::Element;
-    using C = compute_t<T>;
+    using Acc = typename Fold::Acc;
     const RowLane place = RowLane::here<N>(group);
     const int64_t chunk = place.worker, column = place.column;
     if (chunk >= s.chunks) return;
@@ -54,17 +70,23 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
 
     bool is_continued = kParts && begin.row > 0 && clamp_id(ids[begin.row - 1], s.targets) == begin.target;
     int32_t current = begin.target, head_target = -1;
-    C sum[N];
-    clear_row(sum);
+    uint32_t count = 0;  // rows of the current target in this chunk
+    Acc acc[N];
+    const auto clear = [&] {
+        count = 0;
+#pragma unroll
+        for (int i = 0; i < N; ++i) acc[i] = fold.identity();
+    };
+    clear();
     const auto end_target = [&] {
         if (is_continued) {
-            keep_part(parts.head, chunk, s, column, sum);
+            keep_part(parts.head, chunk, s, column, acc);
             head_target = current;
             is_continued = false;
         } else if (inside) {
-            store_once<N>(out + current * s.columns + column, narrow_row<N, T>(sum));
+            store_folded<N>(fold, out + current * s.columns + column, acc, count);
         }
-        clear_row(sum);
+        clear();
         ++current;
     };
 
@@ -92,13 +114,16 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
         queue.take(value);
         if (row + kRowBatch <= end.row && id[0] == current && id[kRowBatch - 1] == current) {
 #pragma unroll
-            for (int u = 0; u < kRowBatch; ++u) add_row(sum, value[u]);
+            for (int u = 0; u < kRowBatch; ++u) fold_row<N>(fold, acc, value[u], row + u);
+            count += kRowBatch;
         } else {
 #pragma unroll
             for (int u = 0; u < kRowBatch; ++u) {
                 if (row + u >= end.row) continue;
                 while (current < id[u] && current < end.target) end_target();
-                if (current == id[u]) add_row(sum, value[u]);
+                if (current != id[u]) continue;
+                fold_row<N>(fold, acc, value[u], row + u);
+                ++count;
             }
         }
         queue.send();
@@ -106,7 +131,7 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
     }
     while (current < end.target) end_target();
     if (!kParts) return;
-    keep_part(parts.tail, chunk, s, column, sum);
+    keep_part(parts.tail, chunk, s, column, acc);
     if (place.lane == 0 && blockIdx.y == 0) {
         parts.head_target[chunk] = head_target;
         parts.tail_target[chunk] = end.target;
@@ -114,23 +139,31 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
 }
 
 // parts == nullptr: no workspace, chunks of whole targets.
-template <class Source, class I, class T = typename Source::Element>
-Status store_runs(const Launch& launch, RunShape s, const Source& source, const I* ids, T* out,
-                  const RunParts<compute_t<T>>* parts) {
+template <class Source, class Ids, class Fold>
+Status fold_runs(const Launch& launch, RunShape s, const Source& source, Ids ids, const Fold& fold, typename Fold::Result* out,
+                 const RunParts<typename Fold::Acc>* parts) {
+    using T = typename Source::Element;
     RowGroups groups;
     BK_TRY(choose_run_groups(s, source, out, &groups));
     if (parts == nullptr) {
         s.chunks = std::min<int64_t>(s.targets, std::max<int64_t>(s.chunks, s.targets / 8));
         return with_run_lanes<T>(groups.lanes, [&](auto lanes) {
-            return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<false, lanes(), Source, I>, source, ids, out, s,
-                                 RunParts<compute_t<T>>{}, groups.group);
+            return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<false, lanes(), Fold, Source, Ids>, fold,
+                                 source, ids, out, s, RunParts<typename Fold::Acc>{}, groups.group);
         });
     }
     BK_TRY(with_run_lanes<T>(groups.lanes, [&](auto lanes) {
-        return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<true, lanes(), Source, I>, source, ids, out, s,
-                             *parts, groups.group);
+        return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<true, lanes(), Fold, Source, Ids>, fold, source,
+                             ids, out, s, *parts, groups.group);
     }));
-    return join_runs<false>(launch, s, *parts, out);
+    return join_runs<false>(launch, s, *parts, out, fold, ids);
+}
+
+// Sums.
+template <class Source, class I, class T = typename Source::Element>
+Status store_runs(const Launch& launch, const RunShape& s, const Source& source, const I* ids, T* out,
+                  const RunParts<compute_t<T>>* parts) {
+    return fold_runs(launch, s, source, ids, SumFold<T>{}, out, parts);
 }
 
 }  // namespace bk

@@ -1,4 +1,4 @@
-"""Sums over segments and their gradients."""
+"""Folds of segments and their gradients."""
 
 import numpy as np
 
@@ -18,9 +18,20 @@ def giant(n, segments):
     return lambda rng: np.full(n, segments // 2)
 
 
-def torch_segment_reduce(torch, t, scalars):
-    lengths = torch.bincount(t["segment_ids"], minlength=scalars["num_segments"])
-    return lambda: torch.segment_reduce(t["input"], "sum", lengths=lengths, axis=0, unsafe=True)
+def torch_segment_reduce(fold):
+    def peer(torch, t, scalars):
+        lengths = torch.bincount(t["segment_ids"], minlength=scalars["num_segments"])
+        return lambda: torch.segment_reduce(t["input"], fold, lengths=lengths, axis=0, unsafe=True)
+
+    return peer
+
+
+def torch_scatter_reduce(fold):
+    def peer(torch, t, scalars):
+        ids = t["segment_ids"][:, None].expand_as(t["input"])
+        return lambda: t["output"].scatter_reduce_(0, ids, t["input"], fold, include_self=False)
+
+    return peer
 
 
 def torch_index_add(torch, t, scalars):
@@ -35,29 +46,35 @@ def torch_rows_into(torch, t, scalars):
     return lambda: torch.index_select(t["d_output"], 0, t["segment_ids"], out=t["d_input"])
 
 
-def numpy_reduceat(a, scalars):
-    ids, start = np.unique(a["segment_ids"], return_index=True)
+def numpy_reduceat(ufunc, empty):
+    def make(a, scalars):
+        ids, start = np.unique(a["segment_ids"], return_index=True)
 
-    def peer():
-        a["output"][...] = 0
-        a["output"][ids] = np.add.reduceat(a["input"], start, axis=0)
+        def peer():
+            a["output"][...] = empty
+            a["output"][ids] = ufunc.reduceat(a["input"], start, axis=0)
 
-    return peer
+        return peer
+
+    return make
 
 
-def numpy_add_at(a, scalars):
-    def peer():
-        a["output"][...] = 0
-        np.add.at(a["output"], a["segment_ids"], a["input"])
+def numpy_at(ufunc, empty):
+    def make(a, scalars):
+        def peer():
+            a["output"][...] = empty
+            ufunc.at(a["output"], a["segment_ids"], a["input"])
 
-    return peer
+        return peer
+
+    return make
 
 
 def numpy_rows(mode):
     return lambda a, scalars: lambda: np.take(a["d_output"], a["segment_ids"], axis=0, out=a["d_input"], mode=mode)
 
 
-def check(problem):
+def check_sum(problem):
     ids, segments = problem.indices["segment_ids"], problem.bench.scalars["num_segments"]
     chosen = np.append(picks(problem, segments), ids[len(ids) // 2])
     counts = np.bincount(ids, minlength=segments)
@@ -70,45 +87,139 @@ def check_backward(problem):
     return compare(problem, rows(problem, "d_input", chosen), rows(problem, "d_output", ids[chosen]), 0.0)
 
 
-def made(backend, name, ids, bound, *, row="", index="i32", segments=16, **given):
+def rows_of(problem, fold):
+    """Sampled segments, and the rows of the input that each has."""
+    ids, segments = problem.indices["segment_ids"], problem.bench.scalars["num_segments"]
+    for segment in np.unique(np.append(picks(problem, segments), ids[len(ids) // 2])):
+        found = np.flatnonzero(ids == segment)
+        if len(found) <= _MOST_ROWS:
+            yield segment, found, rows(problem, "input", found) if fold else None
+
+
+def check_fold(fold):
+    def check(problem):
+        for segment, found, x in rows_of(problem, fold):
+            expected = {"max": -np.inf, "min": np.inf, "prod": 1.0, "mean": 0.0}[fold]
+            if len(found):
+                expected = getattr(x.astype(np.float64), fold)(0)
+            steps = len(found) * np.abs(expected) if fold in ("prod", "mean") else 0.0
+            by_atomics = fold in ("prod", "mean") and not problem.bench.workspace and problem.dtype == "bf16"
+            got = rows(problem, "output", [segment])[0]
+            if wrong := compare(problem, got, expected, steps, problem.dtype if by_atomics else "f32"):
+                return f"output[{segment}] {wrong}"
+        return ""
+
+    return check
+
+
+def check_gradient(fold):
+    def check(problem):
+        counts = np.bincount(problem.indices["segment_ids"], minlength=problem.bench.scalars["num_segments"])
+        for segment, found, x in rows_of(problem, fold != "mean"):
+            dy = rows(problem, "d_output", [segment])[0].astype(np.float64)
+            if fold == "mean":
+                expected = np.broadcast_to(dy / max(counts[segment], 1), (len(found), len(dy)))
+            elif fold == "prod":
+                expected = dy * (rows(problem, "output", [segment])[0].astype(np.float64) / x)
+            else:
+                first = (x.argmax(0) if fold == "max" else x.argmin(0)) if len(found) else 0
+                expected = np.where(np.arange(len(found))[:, None] == first, dy, 0.0)
+            if wrong := compare(problem, rows(problem, "d_input", found), expected, np.abs(expected)):
+                return f"d_input of segment {segment} {wrong}"
+        return ""
+
+    return check
+
+
+_MOST_ROWS = 1 << 16  # of a sampled segment
+
+
+def made(backend, name, ids, bound, *, row="", index="i32", segments=16, check=None, fill="sixteenths", **given):
     """`segments` is the mean number of rows of one."""
     n, d = (2**21, 128) if backend == "cuda" else (2**17, 128)
     many = n // segments
     arrays = {"segment_ids": Operand((n,), ids(n, many))}
-    if is_backward := "backward" in name:
+    row = row or name.split()[0]
+    if is_backward := "backward" in row:
         arrays |= {"d_output": Operand((many, d), "sixteenths"), "d_input": Operand((n, d))}
+        arrays |= {"input": Operand((n, d), fill)} if "sum" not in row and "mean" not in row else {}
+        arrays |= {"output": Operand((many, d), "above one")} if "prod" in row else {}
     else:
-        arrays |= {"input": Operand((n, d), "sixteenths"), "output": Operand((many, d))}
+        arrays |= {"input": Operand((n, d), fill), "output": Operand((many, d))}
     return Bench(
-        name=name, row=f"{row or name.split()[0]}{{I}}_{{T}}", dtypes=("f32", "bf16"), index=index, arrays=arrays,
-        scalars={"n": n, "d": d, "num_segments": many}, check=check_backward if is_backward else check,
-        bounds=(bound,), **given,
+        name=name, row=f"{row}{{I}}_{{T}}", dtypes=("f32", "bf16"), index=index, arrays=arrays,
+        scalars={"n": n, "d": d, "num_segments": many},
+        check=check or (check_backward if is_backward else check_sum), bounds=(bound,), **given,
     )  # fmt: skip
 
 
-REDUCED = {"torch": (torch_segment_reduce, torch_index_add), "numpy": (numpy_reduceat,), "workspace": True}
-ADDED = {"torch": (torch_index_add,), "numpy": (numpy_add_at,)}
+def reduced(fold):
+    ufunc, empty, _ = FOLDS[fold]
+    numpy = (numpy_reduceat(ufunc, empty),) if ufunc else ()
+    both = (torch_segment_reduce(fold), torch_index_add) if fold == "sum" else (torch_segment_reduce(fold),)
+    return {"torch": both, "numpy": numpy, "workspace": True}
+
+
+def added(fold):
+    ufunc, empty, torch = FOLDS[fold]
+    numpy = (numpy_at(ufunc, empty),) if ufunc else ()
+    return {"torch": (torch_index_add if fold == "sum" else torch_scatter_reduce(torch),), "numpy": numpy}
+
+
+# NumPy's function and what it starts from, PyTorch's name
+FOLDS = {
+    "sum": (np.add, 0, "sum"), "mean": (None, 0, "mean"), "max": (np.maximum, -np.inf, "amax"),
+    "min": (np.minimum, np.inf, "amin"), "prod": (np.multiply, 1, "prod"),
+}  # fmt: skip
 GATHERED = {"torch": (torch_rows, torch_rows_into), "numpy": (numpy_rows("raise"), numpy_rows("clip"))}
 
 
-def benches(backend):
+def sums_of(backend):
     if backend == "cuda":
         near = Bound("times", 1.5, "segment_sum")
-        yield made(backend, "segment_sum", in_order, Bound("copy", 0.85), **REDUCED)
-        yield made(backend, "segment_sum giant", giant, near, **REDUCED)
-        yield made(backend, "segment_sum tiny", in_order, near, segments=2, **REDUCED)
-        yield made(backend, "unsorted_segment_sum", at_random, Bound("peer", 2.7), **ADDED)
+        yield made(backend, "segment_sum", in_order, Bound("copy", 0.85), **reduced("sum"))
+        yield made(backend, "segment_sum giant", giant, near, **reduced("sum"))
+        yield made(backend, "segment_sum tiny", in_order, near, segments=2, **reduced("sum"))
+        yield made(backend, "unsorted_segment_sum", at_random, Bound("peer", 2.7), **added("sum"))
         yield made(
-            backend, "unsorted_segment_sum deterministic", at_random, Bound("peer", 4.0), workspace=True, **ADDED
+            backend, "unsorted_segment_sum deterministic", at_random, Bound("peer", 4.0), workspace=True, **added("sum")
         )
         for index in ("i32", "i64"):
             name = f"segment_sum_backward {index}"
             yield made(backend, name, in_order, Bound("copy", 0.77), index=index, **GATHERED)
     else:
         level = Bound("peer", 1.0)
-        yield made(backend, "segment_sum", in_order, level, **REDUCED)
-        yield made(backend, "unsorted_segment_sum", at_random, level, **ADDED)
-        yield made(backend, "unsorted_segment_sum deterministic", at_random, level, workspace=True, **ADDED)
+        yield made(backend, "segment_sum", in_order, level, **reduced("sum"))
+        yield made(backend, "unsorted_segment_sum", at_random, level, **added("sum"))
+        yield made(backend, "unsorted_segment_sum deterministic", at_random, level, workspace=True, **added("sum"))
         yield made(backend, "segment_sum_backward", in_order, level, **GATHERED)
-    bound = Bound("peer", 1.0)
-    yield made(backend, "unsorted_segment_sum_backward", at_random, bound, **GATHERED)
+    yield made(backend, "unsorted_segment_sum_backward", at_random, Bound("peer", 1.0), **GATHERED)
+
+
+def folds_of(backend):
+    on_gpu = backend == "cuda"
+    for fold in ("mean", "max", "min", "prod"):
+        forward = Bound("copy", 0.75) if on_gpu else Bound("peer", 1.0)
+        fill = "above one" if fold == "prod" else "normal"
+        own = {"check": check_fold(fold), "fill": fill}
+        name = f"segment_{fold}"
+        yield made(backend, name, in_order, forward, **own, **reduced(fold))
+        if on_gpu:
+            yield made(backend, f"{name} giant", giant, Bound("times", 2.0, name), **own, **reduced(fold))
+        yield made(backend, f"unsorted_{name}", at_random, forward, **own, **added(fold))
+        by_sorting = Bound("times", 1.5, f"unsorted_{name}") if on_gpu else Bound("peer", 1.0)
+        yield made(
+            backend, f"unsorted_{name} deterministic", at_random, by_sorting, workspace=True, **own, **added(fold)
+        )
+        backward = Bound("copy", 0.75 if fold == "mean" else 0.6)
+        own["check"] = check_gradient(fold)
+        for order, ids in (("", in_order), ("unsorted_", at_random)):
+            yield made(
+                backend, f"{order}{name}_backward", ids, backward if on_gpu else Bound("copy", 0.5), workspace=True,
+                torch=(), numpy=(), **own,
+            )  # fmt: skip
+
+
+def benches(backend):
+    yield from sums_of(backend)
+    yield from folds_of(backend)

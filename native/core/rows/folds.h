@@ -1,0 +1,164 @@
+// What rows are folded with. A fold F is a trivially copyable struct:
+//
+//   using Acc, Result                              what rows are collected in, and what becomes of it, as it is stored
+//   Acc identity() const;                          of no rows
+//   void add(Acc&, compute_t<T> x, uint32_t row) const;     one element and the row that it is of
+//   void combine(Acc& a, const Acc& b) const;      a and b; the rows of b come after those of a
+//   Result finish(const Acc&, int64_t count) const;         of that many rows
+//   bool counts() const;                           whether finish() looks at the count
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "core/math/math.h"
+#include "core/platform.h"
+#include "core/types/dtype.h"
+
+namespace bk {
+
+// compute_t; unsigned for integers, whose sums and products are modulo 2^width.
+template <class T, bool = std::is_integral_v<T>>
+struct FoldType {
+    using type = compute_t<T>;
+};
+template <class T>
+struct FoldType<T, true> {
+    using type = std::make_unsigned_t<T>;
+};
+template <class T>
+using fold_t = typename FoldType<T>::type;
+
+// A sum, or a mean: one kernel serves both. The mean of no rows is 0.
+template <class T>
+struct SumFold {
+    using Acc = fold_t<T>;
+    using Result = T;
+    bool divides = false;
+
+    BK_HD Acc identity() const { return 0; }
+    BK_HD void add(Acc& acc, compute_t<T> x, uint32_t) const { acc += static_cast<Acc>(x); }
+    BK_HD void combine(Acc& a, const Acc& b) const { a += b; }
+    BK_HD T finish(const Acc& acc, int64_t count) const {
+        const compute_t<T> sum = static_cast<compute_t<T>>(acc);
+        if constexpr (std::is_integral_v<T>)
+            return sum;
+        else
+            return narrow<T>(divides && count > 1 ? sum / static_cast<compute_t<T>>(count) : sum);
+    }
+    BK_HD bool counts() const { return divides; }
+};
+
+template <class T>
+struct ProductFold {
+    using Acc = fold_t<T>;
+    using Result = T;
+
+    BK_HD Acc identity() const { return 1; }
+    BK_HD void add(Acc& acc, compute_t<T> x, uint32_t) const { acc *= static_cast<Acc>(x); }
+    BK_HD void combine(Acc& a, const Acc& b) const { a *= b; }
+    BK_HD T finish(const Acc& acc, int64_t) const { return narrow<T>(static_cast<compute_t<T>>(acc)); }
+    BK_HD bool counts() const { return false; }
+};
+
+// An order of which the greatest is wanted: that of T, or its reverse, so that one kernel serves maximum and minimum. NaN
+// exceeds every number in both.
+template <class T>
+struct Order {
+    using Key = compute_t<T>;
+    static constexpr bool kIsInteger = std::is_integral_v<T>;
+    Key turn;  // floats are multiplied by it: 1 or -1; integers have its bits flipped: none or all
+
+    static Order of(bool greatest) { return {greatest ? Key(kIsInteger ? 0 : 1) : Key(-1)}; }
+    BK_HD Key key(Key x) const { return kIsInteger ? static_cast<Key>(bits(x) ^ bits(turn)) : static_cast<Key>(x * turn); }
+    BK_HD Key value(Key x) const { return key(x); }
+    static BK_HD Key least() { return kLeast; }
+    static BK_HD bool exceeds(Key a, Key b) {
+        if constexpr (kIsInteger)
+            return a > b;
+        else
+            return bool(int(!(a <= b)) & int(b == b));
+    }
+    static BK_HD Key greater(Key a, Key b) {
+        if constexpr (kIsInteger) {
+            return a > b ? a : b;
+        } else {
+#if BK_ON_GPU
+            if constexpr (std::is_same_v<Key, float>) {
+                float y;
+                asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+                return y;
+            }
+#endif
+            return math::select(bool(int(b > a) | int(b != b)), b, a);
+        }
+    }
+
+private:
+    using Limits = std::numeric_limits<Key>;
+    static constexpr Key kLeast = kIsInteger ? Limits::min() : -Limits::infinity();
+
+    static BK_HD auto bits(Key x) {
+        if constexpr (kIsInteger)
+            return static_cast<std::make_unsigned_t<Key>>(x);
+        else
+            return 0;
+    }
+};
+
+// The maximum or minimum; of no rows -inf or inf, of integers the end of their range.
+template <class T>
+struct ExtremeFold {
+    using Acc = compute_t<T>;
+    using Result = T;
+    Order<T> order;
+
+    BK_HD Acc identity() const { return Order<T>::least(); }
+    BK_HD void add(Acc& acc, Acc x, uint32_t) const { acc = Order<T>::greater(acc, order.key(x)); }
+    BK_HD void combine(Acc& a, const Acc& b) const { a = Order<T>::greater(a, b); }
+    BK_HD T finish(const Acc& acc, int64_t) const { return narrow<T>(order.value(acc)); }
+    BK_HD bool counts() const { return false; }
+};
+
+// The first row that has the extreme; kNoRow of no rows. Rows are numbered by `rows`, where there are such numbers.
+constexpr uint32_t kNoRow = 0xffffffffu;
+
+template <class T>
+struct FirstExtremeFold {
+    using Key = compute_t<T>;
+    struct Acc {
+        Key key;
+        uint32_t row;
+    };
+    using Result = uint32_t;
+    Order<T> order;
+    const uint32_t* rows = nullptr;
+
+    BK_HD Acc identity() const { return {Order<T>::least(), kNoRow}; }
+    BK_HD void add(Acc& acc, Key x, uint32_t row) const { combine(acc, Acc{order.key(x), row}); }
+    BK_HD void combine(Acc& a, const Acc& b) const {
+        const bool later = bool(int(Order<T>::exceeds(b.key, a.key)) | int(a.row == kNoRow));
+        a.key = later ? b.key : a.key;
+        a.row = later ? b.row : a.row;
+    }
+    BK_HD uint32_t finish(const Acc& acc, int64_t) const {
+        return rows == nullptr || acc.row == kNoRow ? acc.row : rows[acc.row];
+    }
+    BK_HD bool counts() const { return false; }
+};
+
+// Ids of either width, so that kernels need not be made for each.
+struct IdArray {
+    const void* ids;
+    bool is_wide;
+
+    IdArray() = default;
+    explicit IdArray(const int32_t* given) : ids(given), is_wide(false) {}
+    explicit IdArray(const int64_t* given) : ids(given), is_wide(true) {}
+    BK_HD int64_t operator[](int64_t i) const {
+        return is_wide ? static_cast<const int64_t*>(ids)[i] : static_cast<const int32_t*>(ids)[i];
+    }
+};
+
+}  // namespace bk

@@ -1,0 +1,101 @@
+// Gradients of the segment products: d_input[i] = d_output[id] times the product of the segment's other elements, which is the
+// saved product over input[i]. Where the product is 0, that of the others is 0 but for the one zero of a segment that has one,
+// for which they are multiplied.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/pointwise/pointwise.h"
+#include "core/rows/folds.h"
+#include "segment/segment_shape.h"
+
+namespace bk {
+
+template <class T>
+struct ProdOperands {
+    const T* d_output;
+    const T* input;
+    const T* output;
+    IdArray ids;
+    T* d_input;
+};
+
+template <bool kSorted, class T>
+size_t segment_prod_backward_workspace(const SegmentShape& shape);
+
+template <bool kSorted, class T>
+Status segment_prod_backward(const Launch& launch, const SegmentShape& shape, const ProdOperands<T>& operands);
+
+// Rows in an order: place k has rows[k], or row k. `is_sorted`: those of a segment stand together, segments in order, and what
+// is of no segment comes last where there are `rows`.
+struct SegmentOrder {
+    IdArray ids;  // of the rows
+    const uint32_t* rows;
+    int64_t n;
+    int32_t num_segments;
+    bool is_sorted;
+
+    BK_HD int64_t row(int64_t k) const { return rows == nullptr ? k : static_cast<int64_t>(rows[k]); }
+    BK_HD int64_t id(int64_t k) const {
+        const int64_t given = ids[row(k)];
+        return rows != nullptr && (given < 0 || given >= num_segments) ? INT64_MAX : given;
+    }
+    BK_HD int64_t start_of(int64_t segment) const {
+        int64_t low = 0, high = is_sorted ? n : 0;
+        while (low < high) {
+            const int64_t middle = low + (high - low) / 2;
+            if (id(middle) < segment)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        return low;
+    }
+};
+
+// Product of what stands in a column of the segment of place k, without that place. It ends at the next zero, from k on and
+// around, so that all zeros of a column together take as long as one walk along it.
+template <class T>
+BK_HD fold_t<T> product_of_others(const SegmentOrder& order, const T* column, int64_t stride, int64_t k) {
+    using C = fold_t<T>;
+    const int64_t id = order.id(k);
+    C product = 1;
+    const auto walk = [&](int64_t from, int64_t to) {
+        for (int64_t j = from; j < to; ++j) {
+            if (order.id(j) != id) {
+                if (order.is_sorted) return true;
+                continue;
+            }
+            const C x = widen(column[order.row(j) * stride]);
+            product *= x;
+            if (x == C(0)) return false;
+        }
+        return true;
+    };
+    if (!walk(k + 1, order.n) || !walk(order.start_of(id), k)) return 0;
+    return product;
+}
+
+template <bool kSorted, class T, class I>
+struct SegmentProdBackward {
+    int32_t n;
+    int32_t d;
+    int32_t num_segments;
+
+    Work work() const { return shape().backward_work(); }
+    Status check() const { return shape().check(); }
+    size_t workspace_size() const { return segment_prod_backward_workspace<kSorted, T>(shape()); }
+    Status run(const T* d_output, const T* input, const T* output, const I* segment_ids, T* d_input,
+               const Launch& launch) const {
+        if (work() == Work::kZeros) return write_zeros(launch, int64_t{n} * d, d_input);
+        return segment_prod_backward<kSorted>(launch, shape(),
+                                              ProdOperands<T>{d_output, input, output, IdArray(segment_ids), d_input});
+    }
+
+private:
+    SegmentShape shape() const { return {n, d, num_segments}; }
+};
+
+}  // namespace bk

@@ -1,0 +1,76 @@
+// Rows on their own; the workspace of unsorted ids sorts them, so that a zero's segment is found.
+#pragma once
+
+#include "segment/gradient_rows.cuh"
+#include "segment/segment_prod_backward.h"
+#include "segment/sorted_segments.cuh"
+
+namespace bk {
+
+template <class T>
+struct ProdGradient {
+    using Element = T;
+    static constexpr int kUnroll = 2;
+    template <int N>
+    struct Loaded {
+        Vec<T, N> dy, x, y;
+    };
+    const T* d_output;
+    const T* input;
+    const T* output;
+    SegmentOrder order;
+    int64_t columns;
+
+    template <int N>
+    BK_DEVICE Loaded<N> load(const GradientPlace& at) const {
+        const int64_t cell = at.id * columns + at.column;
+        return {bk::load<N>(d_output + cell), load_once<N>(input + at.row * columns + at.column), bk::load<N>(output + cell)};
+    }
+    template <int N>
+    BK_DEVICE Vec<T, N> compute(const Loaded<N>& from, const GradientPlace& at) const {
+        using C = compute_t<T>;
+        Vec<T, N> result;
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+            const C x = widen(from.x.lane[i]), y = widen(from.y.lane[i]);
+            C others = x == C(0) ? C(0) : y / x;
+            if (x == C(0)) others = y != C(0) ? y / x : only_zero(at, i);
+            result.lane[i] = narrow<T>(widen(from.dy.lane[i]) * others);
+        }
+        return result;
+    }
+
+private:
+    __device__ __noinline__ compute_t<T> only_zero(const GradientPlace& at, int lane) const {
+        return product_of_others(order, input + at.column + lane, columns, at.k);
+    }
+};
+
+template <bool kSorted, class T>
+size_t segment_prod_backward_workspace(const SegmentShape& shape) {
+    Carver carver;
+    if (!kSorted) carve_sorted_segments(&carver, shape);
+    return carver.bytes();
+}
+
+template <bool kSorted, class T>
+Status segment_prod_backward(const Launch& launch, const SegmentShape& shape, const ProdOperands<T>& operands) {
+    bool found = false;
+    BK_TRY(find_workspace(launch, segment_prod_backward_workspace<kSorted, T>(shape), &found));
+    SegmentOrder order{operands.ids, nullptr, shape.n, shape.num_segments, kSorted};
+    IdArray ids = operands.ids;
+    if (found) {
+        Carver carver(launch.workspace);
+        SortBuffers sort = carve_sorted_segments(&carver, shape);
+        BK_TRY(sort_segments(launch, shape, operands.ids, &sort));
+        order.rows = sort.values[0];
+        order.is_sorted = true;
+        ids = sorted_ids(sort);
+    }
+    const ProdGradient<T> gradient{operands.d_output, operands.input, operands.output, order, shape.d};
+    return gradient_rows(launch, shape, gradient, ids, order.rows, operands.d_input,
+                         is_aligned(operands.d_output, kVectorBytes) && is_aligned(operands.input, kVectorBytes) &&
+                             is_aligned(operands.output, kVectorBytes));
+}
+
+}  // namespace bk

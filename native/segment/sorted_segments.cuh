@@ -1,0 +1,35 @@
+// Rows sorted by the ids of their segments, in order within each.
+#pragma once
+
+#include <cstdint>
+
+#include "core/rows/folds.h"
+#include "core/rows/sort_pairs.h"
+#include "segment/segment_shape.h"
+
+namespace bk {
+
+inline SortBuffers carve_sorted_segments(Carver* carver, const SegmentShape& shape) {
+    return carve_sort(carver, shape.n, static_cast<uint32_t>(shape.num_segments));
+}
+
+// Keys are the ids, num_segments for one out of range, which sorts last; values are the rows.
+template <class Ids>
+__global__ void segment_keys_kernel(Ids ids, uint32_t* keys, uint32_t* rows, SegmentShape shape) {
+    const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+    if (i >= shape.n) return;
+    const int64_t id = ids[i];
+    keys[i] = static_cast<uint32_t>(shape.has(id) ? id : shape.num_segments);
+    rows[i] = static_cast<uint32_t>(i);
+}
+
+inline Status sort_segments(const Launch& launch, const SegmentShape& shape, IdArray ids, SortBuffers* sort) {
+    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.n, 256))), dim3(256)};
+    BK_TRY(launch_kernel(launch, grid, segment_keys_kernel<IdArray>, ids, sort->keys[0], sort->values[0], shape));
+    return sort_pairs(launch, sort, shape.n, static_cast<uint32_t>(shape.num_segments));
+}
+
+// Keys do not pass 2^31 - 1.
+inline IdArray sorted_ids(const SortBuffers& sort) { return IdArray(reinterpret_cast<const int32_t*>(sort.keys[0])); }
+
+}  // namespace bk
