@@ -12251,7 +12251,793 @@ BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_bf16_
 /* ---- shape_layout ---------------------------------------------------------------------------------------------- */
 
 /*
- * repeat_{T}  (T: f32 f16 bf16 f64)
+ * contiguize_b1  ()
+ * dest[c] = source[source_offset + sum of c[d] * source_strides[d]], in row-major order. Elements have 1 byte;
+ * offset and strides count them and have any sign, and a stride of 0 repeats.
+ *   out   dest: u8 [numel]
+ *   in    source: u8 [shape at source_strides]
+ *   host  shape: i32 [rank]
+ *   host  source_strides: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_contiguize_b1_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
+BARACUDA_API int32_t baracuda_kernels_contiguize_b1_can_implement(const void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank);
+
+/*
+ * contiguize_b2  ()
+ * dest[c] = source[source_offset + sum of c[d] * source_strides[d]], in row-major order. Elements have 2 bytes;
+ * offset and strides count them and have any sign, and a stride of 0 repeats.
+ *   out   dest: u16 [numel]
+ *   in    source: u16 [shape at source_strides]
+ *   host  shape: i32 [rank]
+ *   host  source_strides: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_contiguize_b2_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
+BARACUDA_API int32_t baracuda_kernels_contiguize_b2_can_implement(const void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank);
+
+/*
+ * contiguize_b4  ()
+ * dest[c] = source[source_offset + sum of c[d] * source_strides[d]], in row-major order. Elements have 4 bytes;
+ * offset and strides count them and have any sign, and a stride of 0 repeats.
+ *   out   dest: u32 [numel]
+ *   in    source: u32 [shape at source_strides]
+ *   host  shape: i32 [rank]
+ *   host  source_strides: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_contiguize_b4_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
+BARACUDA_API int32_t baracuda_kernels_contiguize_b4_can_implement(const void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank);
+
+/*
+ * contiguize_b8  ()
+ * dest[c] = source[source_offset + sum of c[d] * source_strides[d]], in row-major order. Elements have 8 bytes;
+ * offset and strides count them and have any sign, and a stride of 0 repeats.
+ *   out   dest: u64 [numel]
+ *   in    source: u64 [shape at source_strides]
+ *   host  shape: i32 [rank]
+ *   host  source_strides: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_contiguize_b8_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
+BARACUDA_API int32_t baracuda_kernels_contiguize_b8_can_implement(const void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank);
+
+/*
+ * contiguize_b16  ()
+ * dest[c] = source[source_offset + sum of c[d] * source_strides[d]], in row-major order. Elements have 16 bytes,
+ * which are aligned as two of 8; offset and strides count them and have any sign, and a stride of 0 repeats.
+ *   out   dest: u64 [words]
+ *   in    source: u64 [shape at source_strides]
+ *   host  shape: i32 [rank]
+ *   host  source_strides: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_contiguize_b16_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
+BARACUDA_API int32_t baracuda_kernels_contiguize_b16_can_implement(const void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank);
+
+/*
+ * contiguize_nibble  ()
+ * contiguize of 4-bit elements, two a byte, the first in the low half: offset and strides count nibbles, dest is
+ * one stream of them, and the high half of its last byte is 0 where their number is odd. The last stride is 1, -1
+ * or 2, others are status 3.
+ *   out   dest: u8 [bytes]
+ *   in    source: u8 [shape at source_strides]
+ *   host  shape: i32 [rank]
+ *   host  source_strides: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_contiguize_nibble_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
+BARACUDA_API int32_t baracuda_kernels_contiguize_nibble_can_implement(const void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank);
+
+/*
+ * write_slice_b1  ()
+ * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 1
+ * byte. The rank is at least 1, and the window inside of dest.
+ *   inout dest: u8 [dest_words]
+ *   in    source: u8 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b1_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b1_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start);
+
+/*
+ * write_slice_b2  ()
+ * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 2
+ * bytes. The rank is at least 1, and the window inside of dest.
+ *   inout dest: u16 [dest_words]
+ *   in    source: u16 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b2_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b2_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start);
+
+/*
+ * write_slice_b4  ()
+ * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 4
+ * bytes. The rank is at least 1, and the window inside of dest.
+ *   inout dest: u32 [dest_words]
+ *   in    source: u32 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b4_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b4_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start);
+
+/*
+ * write_slice_b8  ()
+ * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 8
+ * bytes. The rank is at least 1, and the window inside of dest.
+ *   inout dest: u64 [dest_words]
+ *   in    source: u64 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b8_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b8_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start);
+
+/*
+ * write_slice_b16  ()
+ * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 16
+ * bytes, which are aligned as two of 8. The rank is at least 1, and the window inside of dest.
+ *   inout dest: u64 [dest_words]
+ *   in    source: u64 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b16_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b16_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start);
+
+/*
+ * write_slice_b1_doff  ()
+ * write_slice_b1 whose start along dyn_axis is read from dyn_start_dev when the work is done, so that a captured
+ * graph can be replayed with another; range_start[dyn_axis] is not looked at. What would lie outside of dest is
+ * dropped.
+ *   inout dest: u8 [dest_words]
+ *   in    source: u8 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   in    dyn_start_dev: i64 [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b1_doff_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b1_doff_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev);
+
+/*
+ * write_slice_b2_doff  ()
+ * write_slice_b2 whose start along dyn_axis is read from dyn_start_dev when the work is done, so that a captured
+ * graph can be replayed with another; range_start[dyn_axis] is not looked at. What would lie outside of dest is
+ * dropped.
+ *   inout dest: u16 [dest_words]
+ *   in    source: u16 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   in    dyn_start_dev: i64 [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b2_doff_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b2_doff_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev);
+
+/*
+ * write_slice_b4_doff  ()
+ * write_slice_b4 whose start along dyn_axis is read from dyn_start_dev when the work is done, so that a captured
+ * graph can be replayed with another; range_start[dyn_axis] is not looked at. What would lie outside of dest is
+ * dropped.
+ *   inout dest: u32 [dest_words]
+ *   in    source: u32 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   in    dyn_start_dev: i64 [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b4_doff_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b4_doff_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev);
+
+/*
+ * write_slice_b8_doff  ()
+ * write_slice_b8 whose start along dyn_axis is read from dyn_start_dev when the work is done, so that a captured
+ * graph can be replayed with another; range_start[dyn_axis] is not looked at. What would lie outside of dest is
+ * dropped.
+ *   inout dest: u64 [dest_words]
+ *   in    source: u64 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   in    dyn_start_dev: i64 [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b8_doff_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b8_doff_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev);
+
+/*
+ * write_slice_nibble  ()
+ * write_slice of 4-bit elements, two a byte: the entries of the last axis count bytes.
+ *   inout dest: u8 [dest_words]
+ *   in    source: u8 [source_byte_numel]
+ *   host  dest_byte_shape: i32 [rank]
+ *   host  source_byte_shape: i32 [rank]
+ *   host  range_start_bytes: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_nibble_run(void* dest, const void* source, int64_t source_byte_numel, int32_t rank, const int32_t* dest_byte_shape, const int32_t* source_byte_shape, const int32_t* range_start_bytes, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_nibble_can_implement(const void* dest, const void* source, int64_t source_byte_numel, int32_t rank, const int32_t* dest_byte_shape, const int32_t* source_byte_shape, const int32_t* range_start_bytes);
+
+/*
+ * concat2_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y is a, then b, along the axis concat_dim, of which a has split_offset elements and b the rest. A side without
+ * elements may be NULL.
+ *   host  output_shape: i32 [rank]
+ *   host  stride_a: i64 [rank]
+ *   host  stride_b: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    a: T [output_shape with split_offset along concat_dim]
+ *   in    b: T [output_shape with the rest along concat_dim]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_concat2_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_u16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_u64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+
+/*
+ * concat2_backward_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * da and db are the parts of dy that concat2 took from a and b. Each may be NULL.
+ *   host  output_shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_da: i64 [rank]
+ *   host  stride_db: i64 [rank]
+ *   in    dy: T [output_shape]
+ *   out   da: T [output_shape with split_offset along concat_dim], may be NULL
+ *   out   db: T [output_shape with the rest along concat_dim], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+
+/*
+ * flip_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[c'], where c'[d] is shape[d] - 1 - c[d] for the axes whose entry of flip_axes is not 0, and c[d] for
+ * others.
+ *   host  shape: i32 [rank]
+ *   host  flip_axes: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flip_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e4m3_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e4m3_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e5m2_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e5m2_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * flip_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * flip_{T} by another name: that takes strides too.
+ *   host  shape: i32 [rank]
+ *   host  flip_axes: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flip_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_bool_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_bool_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e4m3_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e4m3_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e5m2_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * roll_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[(c - shifts) modulo shape]; a shift for each axis, of any sign and size.
+ *   host  shape: i32 [rank]
+ *   host  shifts: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_roll_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e4m3_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e4m3_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e5m2_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e5m2_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * roll_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * roll_{T} by another name: that takes strides too.
+ *   host  shape: i32 [rank]
+ *   host  shifts: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_roll_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_bool_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_bool_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e4m3_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e4m3_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e5m2_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * permute_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * Axis d of y is axis dims[d] of x: dims is a permutation of the axes, stride_x is in the order of x and stride_y
+ * in that of y.
+ *   host  input_shape: i32 [rank]
+ *   host  dims: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [input_shape with axes in the order of dims]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_permute_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i8_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i8_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u8_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u8_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_bool_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_bool_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e4m3_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e4m3_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e5m2_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e5m2_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * permute_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * permute_{T} by another name: that takes strides too.
+ *   host  input_shape: i32 [rank]
+ *   host  dims: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [input_shape with axes in the order of dims]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_permute_f32_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_f32_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_f16_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_f16_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_bf16_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_bf16_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_f64_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_f64_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i8_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i8_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i16_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i16_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i32_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i32_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i64_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i64_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u8_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u8_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u16_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u16_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u32_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u32_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u64_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u64_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_bool_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_bool_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e4m3_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e4m3_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e5m2_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e5m2_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * pad_constant_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[c - pad_low], or value where that is outside of x. A negative pad_low crops, and so does an output that
+ * is shorter. f16, bf16, fp8 and bool pass value as bits.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_constant_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, float value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, float value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_f16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint16_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint16_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_bf16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint16_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint16_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, double value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, double value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, int8_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, int8_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, int16_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, int16_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, int32_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, int32_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, int64_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, int64_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint8_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint8_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint16_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint16_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint32_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint32_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint64_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint64_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint8_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint8_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint8_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint8_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint8_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint8_t value);
+
+/*
+ * pad_reflect_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[c - pad_low], x mirrored at its first and last element, which are not repeated, as often as it takes:
+ * NumPy's mode "reflect". An axis of one element is repeated. A negative pad_low crops. Of an axis without
+ * elements y can have none.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_f16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_bf16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * pad_replicate_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[c - pad_low], or the element at the edge. A negative pad_low crops. Of an axis without elements y can
+ * have none.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_f16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_bf16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * pad_circular_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[c - pad_low modulo input_shape], any number of times around. A negative pad_low crops. Of an axis
+ * without elements y can have none.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_circular_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_f16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_bf16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * pad_constant_backward_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * dx[c] = dy[c + pad_low]: the part of dy that pad_constant took from x.
+ *   host  input_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [input_shape with pad_low before and anything behind]
+ *   out   dx: T [input_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i8_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i8_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u8_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u8_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_bool_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_bool_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e4m3_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e4m3_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e5m2_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e5m2_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+
+/*
+ * repeat_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
  * y[c] = x[c mod input_shape]: tiles x along every axis. An output extent need not be a multiple of the input's.
  *   host  input_shape: i32 [rank]
  *   host  output_shape: i32 [rank]
@@ -12269,6 +13055,28 @@ BARACUDA_API int32_t baracuda_kernels_repeat_bf16_run(int64_t output_numel, int3
 BARACUDA_API int32_t baracuda_kernels_repeat_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_repeat_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_repeat_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
  * repeat_backward_{T}  (T: f32 f16 bf16 f64)
@@ -12294,6 +13102,168 @@ BARACUDA_API size_t baracuda_kernels_repeat_backward_bf16_workspace_size(int64_t
 BARACUDA_API int32_t baracuda_kernels_repeat_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_repeat_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
 BARACUDA_API size_t baracuda_kernels_repeat_backward_f64_workspace_size(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx);
+
+/*
+ * triu_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * output = input where j >= i + diagonal, i and j being the indices along the last two axes, else zero. The rank
+ * is at least 2. output may be input.
+ *   in    input: T [numel]
+ *   out   output: T [numel]
+ *   host  shape: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_triu_f32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_f32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_f16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_f16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_bf16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_bf16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_f64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_f64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i8_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i8_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u8_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u8_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_bool_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_bool_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e4m3_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e4m3_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e5m2_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e5m2_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+
+/*
+ * triu_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * triu_{T} on strided operands; a stride of 0 broadcasts input. output may be input, of equal strides.
+ *   in    input: T [shape at stride_x]
+ *   out   output: T [shape at stride_y]
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_triu_f32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_f32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_f16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_f16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_bf16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_bf16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_f64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_f64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i8_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i8_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u8_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u8_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_bool_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_bool_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e4m3_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e4m3_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e5m2_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e5m2_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+
+/*
+ * tril_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * output = input where j <= i + diagonal, i and j being the indices along the last two axes, else zero. The rank
+ * is at least 2. output may be input.
+ *   in    input: T [numel]
+ *   out   output: T [numel]
+ *   host  shape: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_tril_f32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_f32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_f16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_f16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_bf16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_bf16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_f64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_f64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i8_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i8_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u8_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u8_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_bool_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_bool_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+
+/*
+ * tril_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * tril_{T} on strided operands; a stride of 0 broadcasts input. output may be input, of equal strides.
+ *   in    input: T [shape at stride_x]
+ *   out   output: T [shape at stride_y]
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_tril_f32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_f32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_f16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_f16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_bf16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_bf16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_f64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_f64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i8_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i8_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u8_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u8_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_bool_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_bool_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
 
 /* ---- softmax --------------------------------------------------------------------------------------------------- */
 
