@@ -13001,7 +13001,7 @@ BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e5m2_can_implement(int64_t
  *   host  pad_low: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_dx: i64 [rank]
- *   in    dy: T [input_shape with pad_low before and anything behind]
+ *   in    dy: T [input_shape at pad_low]
  *   out   dx: T [input_shape]
  *   deterministic
  */

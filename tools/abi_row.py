@@ -39,7 +39,6 @@ class Param:
     role: str = ""  # "operand" or one of ROLES
     of: str = ""  # the operand whose strides, pitch or offset it is
     default: float | int | None = None
-    is_typed: bool = False  # a device array that C has as a pointer of its dtype, not as void*
 
     @property
     def is_pointer(self) -> bool:
@@ -65,8 +64,6 @@ class Param:
 
     def prototype(self, slots: dict[str, str], *, const: bool = False) -> str:
         """The parameter in the C header; can_implement takes every pointer as const."""
-        if self.is_typed:
-            return f"{self.pointer_type(slots)} {self.name}"
         if self.is_pointer:
             return f"{'void*' if self.is_output and not const else 'const void*'} {self.name}"
         return f"{self.field_type(slots)} {self.name}"
@@ -77,6 +74,13 @@ class Param:
 
     def pointer_type(self, slots: dict[str, str]) -> str:
         return f"{self.element(slots)}*" if self.is_output else f"const {self.element(slots)}*"
+
+
+class TypedParam(Param):
+    """A device array that C has as a pointer of its dtype, not as void*."""
+
+    def prototype(self, slots: dict[str, str], *, const: bool = False) -> str:
+        return f"{self.pointer_type(slots)} {self.name}"
 
 
 class Call(NamedTuple):

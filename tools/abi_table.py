@@ -81,7 +81,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from abi_row import C_TYPES, INDEX_SUFFIX, SLOTS, Call, Param, Row, TableError
+from abi_row import C_TYPES, INDEX_SUFFIX, SLOTS, Call, Param, Row, TableError, TypedParam
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What a parameter that is no operand stands for: a number of elements or rows; the number of axes; their extents; the
@@ -123,7 +123,7 @@ def parse_param(text: str) -> Param:
     if direction and default:
         raise TableError(f"parameter {text!r}: an array has no default")
     number = parse_number(default, dtype) if default else None
-    return Param(name, dtype, direction, shape, role, default=number, is_typed=bool(typed))
+    return (TypedParam if typed else Param)(name, dtype, direction, shape, role, default=number)
 
 
 def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:

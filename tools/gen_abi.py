@@ -361,7 +361,7 @@ def oplist_text(rows: list[Row]) -> str:
     """One tuple a row, its fields those of baracuda._optable.Row."""
     lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', "", "ROWS = ("]
     for row in rows:
-        params = tuple(dataclasses.astuple(p)[:-1] for p in row.params)  # how C spells a pointer is nothing to Python
+        params = tuple(dataclasses.astuple(p) for p in row.params)
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
         sized = () if row.size_params == row.problem else tuple(p.name for p in row.size_params)
         about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)
