@@ -80,6 +80,7 @@ from baracuda.kinds import (
     MathPrecision,
     NormalizationKind,
     OpCategory,
+    PadMode,
     ReduceKind,
     ReduceToOp,
     ScanKind,
@@ -129,6 +130,11 @@ if TYPE_CHECKING:
     from baracuda.reduce import *  # noqa: F403
     from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
+    from baracuda.shape.concat import *  # noqa: F403
+    from baracuda.shape.moves import *  # noqa: F403
+    from baracuda.shape.pad import *  # noqa: F403
+    from baracuda.shape.slices import *  # noqa: F403
+    from baracuda.shape.triangle import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
     from baracuda.softmaxes import *  # noqa: F403
 
@@ -187,6 +193,12 @@ _OPS = {
         "SegmentMaxBackward SegmentMinBackward SegmentProdBackward UnsortedSegmentSumBackward "
         "UnsortedSegmentMeanBackward UnsortedSegmentMaxBackward UnsortedSegmentMinBackward UnsortedSegmentProdBackward"
     ),
+    "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
+    "shape.concat": "Concat ConcatBackward",
+    "shape.moves": "Flip FlipBackward Permute PermuteBackward Roll RollBackward",
+    "shape.pad": "Pad PadBackward",
+    "shape.slices": "Contiguize WriteSlice WriteSliceFrom",
+    "shape.triangle": "Tril TrilBackward Triu TriuBackward",
     "shape_layout": "Repeat RepeatBackward",
     "softmaxes": (
         "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward MaskedSoftmax "
@@ -257,6 +269,7 @@ __all__ = [
     "MisalignedOperandError",
     "NormalizationKind",
     "OpCategory",
+    "PadMode",
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",

@@ -46,7 +46,8 @@ class Form:
         self.pointers = {self.names[param.name]: param for param in op.row.params if param.is_pointer}
         alike = all(param.shape in ("numel", "shape") for param in op.row.params if param.is_pointer)
         self.sums = bool(self.strided and self.strided.row.workspace and op.row.params[0].name == "numel" and alike)
-        self._kinds = {name: _kinds(op, param) for name, param in self.pointers.items()}
+        kinds = _kinds_of_width if plan_type.by_width else _kinds
+        self._kinds = {name: kinds(op, param) for name, param in self.pointers.items()}
         outputs = [name for name, pointer in self.pointers.items() if pointer.is_output]
         optional = [name for name in outputs if not self.pointers[name].is_required]
         self._gradients = optional if optional == outputs else []
@@ -172,6 +173,15 @@ def _kinds(op: Op, param: Param) -> tuple[ElementKind, ...]:
     if param.dtype == "u8":
         return ElementKind.BOOL, ElementKind.U8
     return (_BY_SYMBOL[param.dtype_of(op.slots)],)
+
+
+def _kinds_of_width(op: Op, param: Param) -> tuple[ElementKind, ...]:
+    """Of the width that the op's name has; words of i64 are numbers."""
+    if param.dtype == "i64":
+        return (ElementKind.I64,)
+    width = re.search(r"_(nibble|b\d+)", op.name)
+    bits = 4 if not width or width[1] == "nibble" else 8 * int(width[1][1:])
+    return tuple([kind for kind in _BY_SYMBOL.values() if kind.bits == bits])
 
 
 def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:

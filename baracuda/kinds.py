@@ -156,6 +156,13 @@ class ShapeLayoutKind(IntEnum):
     TRIL = 11
 
 
+class PadMode(IntEnum):
+    CONSTANT = 0
+    REFLECT = 1
+    REPLICATE = 2
+    CIRCULAR = 3
+
+
 class EmbeddingKind(IntEnum):
     EMBEDDING = 0
     EMBEDDING_BACKWARD = 1

@@ -54,6 +54,7 @@ class Plan:
     args_type: ClassVar[type[Args]]
     # C's -> those of the descriptor and of Args, where they differ; "row: name" is of one of several ops alone.
     names: ClassVar[Mapping[str, str]] = {}
+    by_width: ClassVar[bool] = False  # the ops move elements as bytes: operands may be of any dtype of the width
     shapes: ClassVar[Mapping[str, str]] = {}  # attribute of the descriptor, for operands whose extents C computes
 
     descriptor: Any

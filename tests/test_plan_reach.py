@@ -15,6 +15,7 @@ ELEMENTS = list(bk.ElementKind)
 UNUSED = re.compile(
     r"((unary_(powf|powi|threshold)|binary_lerp|ternary_addc(mul|div))(_backward)?_(f32|f16|bf16|f64)(_strided)?)"
     r"|(((rms|layer)_norm|(log_)?softmax)(_backward)?_(f32|f16|bf16|f64)_strided)"
+    r"|((flip|roll|permute)_.*_strided)"
     r"|(loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*)"
 )
 

@@ -76,6 +76,13 @@ class Param:
         return f"{self.element(slots)}*" if self.is_output else f"const {self.element(slots)}*"
 
 
+class TypedParam(Param):
+    """A device array that C has as a pointer of its dtype, not as void*."""
+
+    def prototype(self, slots: dict[str, str], *, const: bool = False) -> str:
+        return f"{self.pointer_type(slots)} {self.name}"
+
+
 class Call(NamedTuple):
     """A function on arrays. Without arguments and results it is another row's, which has them.
 

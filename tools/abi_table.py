@@ -28,6 +28,7 @@ params         of other ops, one a line: a scalar `i64 numel`, a host array `hos
                name, or that of a member function of the class; `[rows by row_stride, columns]` has rows that lie that
                far apart. The role of a scalar (ROLES) stands before it, `axis i32 split_dim`, where it does not follow
                from name and dtype.
+               `in i64* start[1]` is a pointer of its dtype in C, where others are void*.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
                An array whose shape has words, `shape with n along axis` or `shape at strides`, is located by the op's
@@ -81,7 +82,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from abi_row import C_TYPES, INDEX_SUFFIX, SLOTS, Call, Param, Row, TableError
+from abi_row import C_TYPES, INDEX_SUFFIX, SLOTS, Call, Param, Row, TableError, TypedParam
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What a parameter that is no operand stands for: a number of elements or rows; the number of axes; their extents; the
@@ -114,15 +115,16 @@ def parse_number(text: str, dtype: str) -> float | int:
 
 def parse_param(text: str) -> Param:
     before = rf"(?:({'|'.join(ROLES)}) )?(?:(host|in\??|out\??|inout) )?"
-    m = re.fullmatch(rf"{before}([\w.]+) (\w+)(?:\[(.*)\])?(?: = (\S+))?", text)
+    m = re.fullmatch(rf"{before}([\w.]+)(\*?) (\w+)(?:\[(.*)\])?(?: = (\S+))?", text)
     if not m:
         raise TableError(f"parameter {text!r} is not '[role] [direction] dtype name[shape] [= default]'")
-    role, direction, dtype, name, shape, default = m.groups(default="")
+    role, direction, dtype, typed, name, shape, default = m.groups(default="")
     if bool(direction) != bool(shape):
         raise TableError(f"parameter {text!r}: an array has a direction and a shape, a scalar neither")
     if direction and default:
         raise TableError(f"parameter {text!r}: an array has no default")
-    return Param(name, dtype, direction, shape, role, default=parse_number(default, dtype) if default else None)
+    number = parse_number(default, dtype) if default else None
+    return (TypedParam if typed else Param)(name, dtype, direction, shape, role, default=number)
 
 
 def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:

@@ -244,6 +244,7 @@ class _Problem:
     """What `Call` asks a plan for."""
 
     names: Mapping[str, str] = {}
+    by_width = False
 
     def __init__(self, library: Library, layout: Layout, numbers: Mapping[str, Any]) -> None:
         self.library, self.parameters, self._layout = library, numbers, layout

@@ -139,7 +139,7 @@ def specs() -> dict[str, Spec]:
     """All functions by name."""
     found: dict[str, list[tuple[str, Row, str]]] = {}
     for row in rows():
-        if row.pattern.endswith("_strided") or row.family in _CALLED:
+        if row.pattern.endswith("_strided") or row.family in _CALLED or row.pattern.startswith(PLANS_ALONE):
             continue
         for function in row.functions or ("",):
             pattern = row.pattern.replace("{F}", function)

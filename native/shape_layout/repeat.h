@@ -8,7 +8,7 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/strided_args.h"
-#include "core/pointwise/pointwise.h"
+#include "core/pointwise/copies.h"
 #include "core/reduce/reduce.h"
 #include "core/reduce/sums.h"
 
@@ -36,17 +36,15 @@ struct Repeat {
     }
 
     Status run(const T* x, T* y, const Launch& launch) const {
-        Layout<2, 2 * kMaxRank> outer;
-        return tile(launch, 0, reinterpret_cast<const Bits*>(x), reinterpret_cast<Bits*>(y), &outer);
+        CopyLayout outer;
+        return tile(launch, 0, x, y, &outer);
     }
 
 private:
-    using Bits = bits_t<T>;  // a copy keeps the payload of a NaN
-
     // Splits axis d and those after it, below the axes of `outer`, which it gives back as it was. An extent that is no
     // multiple of the input's leaves a remainder, which is a launch of its own.
-    Status tile(const Launch& launch, int32_t d, const Bits* x, Bits* y, Layout<2, 2 * kMaxRank>* outer) const {
-        if (d == rank) return pointwise_strided(launch, *outer, CopyFunctor{}, outputs(y), inputs(x));
+    Status tile(const Launch& launch, int32_t d, const T* x, T* y, CopyLayout* outer) const {
+        if (d == rank) return copy_strided(launch, *outer, sizeof(T), x, y);
         const int64_t whole = output_shape[d] / input_shape[d], rest = output_shape[d] % input_shape[d];
         const int given = outer->rank;
         if (whole > 0) {
@@ -96,9 +94,9 @@ struct RepeatBackward {
     Status run(const T* dy, T* dx, const Launch& launch) const {
         const ReduceAxes<1, 1> over = axes();
         if (over.reduced.numel() != 1) return reduce(launch, over, SumReducer<T>{false}, outputs(dx), inputs(dy));
-        using Bits = bits_t<T>;  // a sum of one term is that term, the zero's sign and the payload of a NaN with it
-        return pointwise_strided(launch, make_layout<2>(rank, input_shape, {stride_dx, stride_dy}), CopyFunctor{},
-                                 outputs(reinterpret_cast<Bits*>(dx)), inputs(reinterpret_cast<const Bits*>(dy)));
+        CopyLayout layout;  // a sum of one term is that term, the zero's sign and the payload of a NaN with it
+        for (int32_t d = 0; d < rank; ++d) layout.append(input_shape[d], {stride_dx[d], stride_dy[d]});
+        return copy_strided(launch, layout, sizeof(T), dy, dx);
     }
 
 private:

@@ -7,10 +7,18 @@ import numpy as np
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
 
 
+MOVE_BRIEF = ("plain", "large", "special")
+
+
+def of_each_width(slots):
+    """Moves have kernels by width: the dtypes that are tried with everything."""
+    return slots["T"] in ("f32", "bf16", "f64", "u8")
+
+
 def repeat(draw, shape, out_shape, x=None, y=None, kind="normal"):
     x, y = strides_for(shape, **x or {}), strides_for(out_shape, **y or {})
     host = {"input_shape": tuple(shape), "output_shape": tuple(out_shape), "stride_x": x, "stride_y": y}
-    arrays = {"x": draw.floats(shape, kind, x), "y": draw.output(out_shape, y)}
+    arrays = {"x": draw.values(shape, kind, x), "y": draw.output(out_shape, y)}
     return Problem({"output_numel": math.prod(out_shape), "rank": len(shape)}, arrays, host)
 
 
@@ -129,7 +137,8 @@ CASES = (
         row="repeat_{T}",
         problems={name: lambda d, s=s, o=o, k=k: repeat(d, s, o, **k) for name, (s, o, k) in REPEATS.items()}
         | {"special": lambda d: repeat(d, (7, 9), (14, 30), kind="special")},
-        reference=repeat_reference, tolerance={"y": "exact"}, plain="plain", large="large",
+        reference=repeat_reference, tolerance={"y": "exact"}, plain="plain", large="large", brief=MOVE_BRIEF,
+        full=of_each_width,
         bad=bad_calls("output_numel", "output_shape", ("input_shape", (3, 0, 7), r"input_shape\[1\] is 0"),
                       ("x", "y"), ("stride_x", "stride_y")),
         idle=idle_calls("output_numel", "output_shape"),

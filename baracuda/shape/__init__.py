@@ -1,0 +1,1 @@
+"""Plans of movers: what they compute is where an element goes."""

@@ -1,0 +1,135 @@
+"""Concat: b behind a along an axis. Backward: the parts of dy that came from either. Strides of any sign."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import INT32_MAX, as_integer
+from baracuda.descriptor import Descriptor, product
+from baracuda.errors import InvalidProblemError
+from baracuda.kinds import OpCategory, ShapeLayoutKind
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+
+def _axis(name: str, value: object) -> int:
+    return as_integer(name, value, 0, descriptor.MAX_RANK - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ConcatDescriptor(Descriptor):
+    """a_shape and b_shape have one rank, 1 to 8, and equal extents but along concat_dim."""
+
+    a_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    b_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    concat_dim: int = descriptor.checked(_axis)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        joined = self.a_shape[self.concat_dim] + self.b_shape[self.concat_dim]
+        return (*self.a_shape[: self.concat_dim], joined, *self.a_shape[self.concat_dim + 1 :])
+
+    @property
+    def split_offset(self) -> int:
+        return self.a_shape[self.concat_dim]
+
+    @property
+    def rank(self) -> int:
+        return len(self.a_shape)
+
+    @property
+    def output_numel(self) -> int:
+        return product("y", self.output_shape)
+
+    def validated(self) -> ConcatDescriptor:
+        valid = super().validated()
+        _check_axis(valid.concat_dim, valid.a_shape)
+        apart = [d for d in range(valid.rank) if d != valid.concat_dim]
+        if len(valid.b_shape) != valid.rank or any([valid.a_shape[d] != valid.b_shape[d] for d in apart]):
+            raise InvalidProblemError(
+                f"b_shape is {valid.b_shape}, must be a_shape, {valid.a_shape}, but along axis {valid.concat_dim}"
+            )
+        if valid.output_shape[valid.concat_dim] > INT32_MAX:
+            raise InvalidProblemError(f"output_shape is {valid.output_shape}, must stay below 2^31 in every axis")
+        return valid
+
+
+@dataclasses.dataclass(frozen=True)
+class ConcatBackwardDescriptor(Descriptor):
+    """split_offset is the extent of a along concat_dim, 0 to that of the output."""
+
+    output_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    concat_dim: int = descriptor.checked(_axis)
+    split_offset: int = descriptor.extent()
+
+    @property
+    def a_shape(self) -> tuple[int, ...]:
+        return self._part(self.split_offset)
+
+    @property
+    def b_shape(self) -> tuple[int, ...]:
+        return self._part(self.output_shape[self.concat_dim] - self.split_offset)
+
+    @property
+    def rank(self) -> int:
+        return len(self.output_shape)
+
+    @property
+    def output_numel(self) -> int:
+        return product("dy", self.output_shape)
+
+    def validated(self) -> ConcatBackwardDescriptor:
+        valid = super().validated()
+        _check_axis(valid.concat_dim, valid.output_shape)
+        if valid.split_offset > valid.output_shape[valid.concat_dim]:
+            raise InvalidProblemError(
+                f"split_offset is {valid.split_offset}, must be at most {valid.output_shape[valid.concat_dim]}, the "
+                f"extent along concat_dim"
+            )
+        return valid
+
+    def _part(self, extent: int) -> tuple[int, ...]:
+        return (*self.output_shape[: self.concat_dim], extent, *self.output_shape[self.concat_dim + 1 :])
+
+
+def _check_axis(axis: int, shape: tuple[int, ...]) -> None:
+    if axis >= len(shape):
+        raise InvalidProblemError(f"concat_dim is {axis}, must be an axis of shape {shape}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ConcatArgs(Args):
+    a: Viewable
+    b: Viewable
+    y: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ConcatBackwardArgs(Args):
+    """A gradient that is None is not wanted."""
+
+    dy: Viewable
+    da: Viewable | None = None
+    db: Viewable | None = None
+
+
+class ConcatPlan(Plan):
+    __slots__ = ()
+    op = "concat2_{T}"
+    category = OpCategory.SHAPE_LAYOUT
+    kind = ShapeLayoutKind.CONCAT
+    descriptor_type = ConcatDescriptor
+    args_type = ConcatArgs
+    shapes: ClassVar = {"a": "a_shape", "b": "b_shape"}
+
+
+class ConcatBackwardPlan(Plan):
+    __slots__ = ()
+    op = "concat2_backward_{T}"
+    category = OpCategory.SHAPE_LAYOUT
+    kind = ShapeLayoutKind.CONCAT
+    descriptor_type = ConcatBackwardDescriptor
+    args_type = ConcatBackwardArgs
+    shapes: ClassVar = {"da": "a_shape", "db": "b_shape"}

@@ -1,0 +1,127 @@
+"""Pad: a constant, reflections, the edges or copies of a tensor around it. Strides of any sign."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from baracuda import descriptor
+from baracuda._scalars import INT32_MAX, as_integer, as_real, is_integer, shown
+from baracuda.descriptor import Descriptor, product
+from baracuda.dtypes import ElementKind, float_bits
+from baracuda.errors import InvalidProblemError
+from baracuda.kinds import OpCategory, PadMode, ShapeLayoutKind
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+_BITS = (ElementKind.F16, ElementKind.BF16, ElementKind.FP8_E4M3, ElementKind.FP8_E5M2)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Padding(Descriptor):
+    mode: PadMode = descriptor.choice(PadMode)
+    input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    pad_low: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    pad_high: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+
+    @property
+    def kind(self) -> PadMode:
+        return self.mode
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return tuple([sum(extents) for extents in zip(self.input_shape, self.pad_low, self.pad_high)])
+
+    @property
+    def dy_shape(self) -> tuple[int, ...]:
+        return self.output_shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.input_shape)
+
+    @property
+    def input_numel(self) -> int:
+        return product("x", self.input_shape)
+
+    @property
+    def output_numel(self) -> int:
+        return product("y", self.output_shape)
+
+    def validated(self) -> _Padding:
+        valid = super().validated()
+        for name in ("pad_low", "pad_high"):
+            if len(getattr(valid, name)) != valid.rank:
+                raise InvalidProblemError(
+                    f"{name} is {getattr(valid, name)}, must have the rank of input_shape {valid.input_shape}"
+                )
+        if any([extent > INT32_MAX for extent in valid.output_shape]):
+            raise InvalidProblemError(f"output_shape is {valid.output_shape}, must stay below 2^31 in every axis")
+        return valid
+
+
+@dataclasses.dataclass(frozen=True)
+class PadDescriptor(_Padding):
+    """Elements before and behind each axis. value, of PadMode.CONSTANT, is a real number for floats, rounded once (fp8
+    saturates), an integer in range for integers, and 0 or 1 for bool. Modes but the constant one need elements to pad
+    with.
+    """
+
+    value: float = descriptor.checked(lambda name, value: value, default=0)
+
+    @property
+    def stored_value(self) -> float | int:
+        """As C takes it: the bits of a value of f16, bf16 and fp8."""
+        return float_bits(self.value, self.element) if self.element in _BITS else self.value
+
+    def validated(self) -> PadDescriptor:
+        valid = super().validated()
+        return dataclasses.replace(valid, value=_value(valid.value, valid.element))
+
+
+@dataclasses.dataclass(frozen=True)
+class PadBackwardDescriptor(_Padding):
+    pass
+
+
+def _value(value: object, element: ElementKind) -> float | int:
+    if element is ElementKind.BOOL:
+        if not (isinstance(value, (bool, np.bool_)) or is_integer(value)) or value not in (0, 1):
+            raise InvalidProblemError(f"value is {shown(value)}, must be a bool, 0 or 1")
+        return int(value)  # type: ignore[call-overload]
+    bounds = element.integer_range
+    return as_integer("value", value, *bounds) if bounds else as_real("value", value)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class PadArgs(Args):
+    x: Viewable
+    y: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class PadBackwardArgs(Args):
+    dy: Viewable
+    dx: Viewable
+
+
+class PadPlan(Plan):
+    __slots__ = ()
+    op = "pad_{kind}_{T}"
+    category = OpCategory.SHAPE_LAYOUT
+    kind = ShapeLayoutKind.PAD
+    descriptor_type = PadDescriptor
+    args_type = PadArgs
+    names: ClassVar = {"value": "stored_value"}
+
+
+class PadBackwardPlan(Plan):
+    __slots__ = ()
+    op = "pad_{kind}_backward_{T}"
+    category = OpCategory.SHAPE_LAYOUT
+    kind = ShapeLayoutKind.PAD
+    descriptor_type = PadBackwardDescriptor
+    args_type = PadBackwardArgs
+    shapes: ClassVar = {"dy": "output_shape", "dx": "input_shape"}

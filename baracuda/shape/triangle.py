@@ -1,0 +1,100 @@
+"""Triu and Tril: the upper or lower triangle along the last two axes, zeros elsewhere; gradients likewise. Strides of any
+sign, and an output may be its input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import INT32_MAX, as_integer
+from baracuda.descriptor import ShapedDescriptor
+from baracuda.errors import InvalidProblemError
+from baracuda.kinds import OpCategory, ShapeLayoutKind
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+
+@dataclasses.dataclass(frozen=True)
+class TriuDescriptor(ShapedDescriptor):
+    """At least two axes. Elements at (i, j) with j >= i + diagonal are kept."""
+
+    shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    diagonal: int = descriptor.checked(lambda name, value: as_integer(name, value, -(2**31), INT32_MAX))
+
+    def validated(self) -> TriuDescriptor:
+        valid = super().validated()
+        if len(valid.shape) < 2:
+            raise InvalidProblemError(f"shape is {valid.shape}, must have at least two axes")
+        return valid
+
+
+@dataclasses.dataclass(frozen=True)
+class TrilDescriptor(TriuDescriptor):
+    """At least two axes. Elements at (i, j) with j <= i + diagonal are kept."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TriuBackwardDescriptor(TriuDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class TrilBackwardDescriptor(TrilDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class TriuArgs(Args):
+    input: Viewable
+    output: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class TriuBackwardArgs(Args):
+    grad_output: Viewable
+    grad_input: Viewable
+
+
+class TrilArgs(TriuArgs):
+    __slots__ = ()
+
+
+class TrilBackwardArgs(TriuBackwardArgs):
+    __slots__ = ()
+
+
+_BACK = {"input": "grad_output", "output": "grad_input"}
+
+
+class TriuPlan(Plan):
+    __slots__ = ()
+    op = "triu_{T}"
+    category = OpCategory.SHAPE_LAYOUT
+    kind = ShapeLayoutKind.TRIU
+    descriptor_type: ClassVar = TriuDescriptor
+    args_type: ClassVar = TriuArgs
+
+
+class TriuBackwardPlan(TriuPlan):
+    __slots__ = ()
+    descriptor_type = TriuBackwardDescriptor
+    args_type = TriuBackwardArgs
+    names: ClassVar = _BACK
+
+
+class TrilPlan(Plan):
+    __slots__ = ()
+    op = "tril_{T}"
+    category = OpCategory.SHAPE_LAYOUT
+    kind = ShapeLayoutKind.TRIL
+    descriptor_type: ClassVar = TrilDescriptor
+    args_type: ClassVar = TrilArgs
+
+
+class TrilBackwardPlan(TrilPlan):
+    __slots__ = ()
+    descriptor_type = TrilBackwardDescriptor
+    args_type = TrilBackwardArgs
+    names: ClassVar = _BACK

@@ -1,0 +1,38 @@
+#include "core/pointwise/copies.h"
+
+#include "core/pointwise/mapped_kernel.cuh"
+#include "core/pointwise/pointwise.h"
+
+namespace bk {
+
+namespace {
+
+template <class Bits>
+Status copy_bits(const Launch& launch, const CopyLayout& layout, const void* x, void* y) {
+    return pointwise_strided(launch, layout, CopyFunctor{}, outputs(static_cast<Bits*>(y)),
+                             inputs(static_cast<const Bits*>(x)));
+}
+
+}  // namespace
+
+Status copy_strided(const Launch& launch, const CopyLayout& layout, int bytes, const void* x, void* y) {
+    switch (bytes) {
+        case 1: return copy_bits<uint8_t>(launch, layout, x, y);
+        case 2: return copy_bits<uint16_t>(launch, layout, x, y);
+        case 4: return copy_bits<uint32_t>(launch, layout, x, y);
+        case 8: return copy_bits<uint64_t>(launch, layout, x, y);
+        default: return copy_bits<uint64_t>(launch, in_halves(layout), x, y);
+    }
+}
+
+Status copy_mapped(const Launch& launch, const MappedCopy& copy, int bytes, const void* x, void* y) {
+    const MappedPlan plan = plan_mapped(copy);
+    switch (bytes) {
+        case 1: return launch_mapped<uint8_t>(launch, plan, x, y);
+        case 2: return launch_mapped<uint16_t>(launch, plan, x, y);
+        case 4: return launch_mapped<uint32_t>(launch, plan, x, y);
+        default: return launch_mapped<uint64_t>(launch, plan, x, y);
+    }
+}
+
+}  // namespace bk

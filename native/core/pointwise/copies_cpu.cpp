@@ -1,0 +1,219 @@
+#include "core/pointwise/copies.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/pointwise/pointwise.h"
+
+namespace bk {
+
+namespace {
+
+// --- strided ----------------------------------------------------------------------------------------------------------
+
+constexpr int64_t kSide = 32;  // of the blocks in which operands that lie across each other are copied
+
+// The axis along which neighbours of x lie, where that is not the last one and both are long; else -1.
+int axis_across(const CopyLayout& layout) {
+    const int last = layout.rank - 1;
+    int fastest = last;
+    for (int d = 0; d < last; ++d) {
+        const int64_t step = magnitude(layout.stride[1][d]);
+        if (step != 0 && layout.stride[1][last] != 0 && step < magnitude(layout.stride[1][fastest])) fastest = d;
+    }
+    return fastest == last || layout.extent[fastest] < 8 || layout.extent[last] < 8 ? -1 : fastest;
+}
+
+struct Square {
+    int64_t rows, columns, y_row, y_column, x_row, x_column;
+};
+
+template <class Bits>
+void copy_square(const Square& s, const Bits* BK_RESTRICT x, Bits* BK_RESTRICT y) {
+    if (s.y_column == 1 && s.x_row == 1) {
+        for (int64_t r = 0; r < s.rows; ++r)
+#pragma GCC unroll 8
+            for (int64_t c = 0; c < s.columns; ++c) y[r * s.y_row + c] = x[r + c * s.x_column];
+        return;
+    }
+    for (int64_t r = 0; r < s.rows; ++r)
+        for (int64_t c = 0; c < s.columns; ++c) y[r * s.y_row + c * s.y_column] = x[r * s.x_row + c * s.x_column];
+}
+
+// Blocks of rows (the axis `across`) and columns (the last axis).
+template <class Bits>
+void copy_squares(const CopyLayout& layout, int across, const Bits* x, Bits* y) {
+    const int last = layout.rank - 1;
+    CopyLayout outer;
+    for (int d = 0; d < last; ++d)
+        if (d != across) outer.append(layout.extent[d], {layout.stride[0][d], layout.stride[1][d]});
+    const Walk<2, uint64_t, 2 * kMaxRank> walk(outer);
+    const int64_t rows = layout.extent[across], columns = layout.extent[last];
+    const int64_t by_row = ceil_div(rows, kSide), by_column = ceil_div(columns, kSide);
+    parallel_ranges(outer.numel() * by_row * by_column, grain_for(2 * kSide * kSide * static_cast<int64_t>(sizeof(Bits))),
+                    [&](int64_t begin, int64_t end) {
+                        for (int64_t k = begin; k < end; ++k) {
+                            const int64_t c = k % by_column * kSide, r = k / by_column % by_row * kSide;
+                            const auto at = walk(static_cast<uint64_t>(k / by_column / by_row));
+                            const Square square{std::min(kSide, rows - r),  std::min(kSide, columns - c),
+                                                layout.stride[0][across],   layout.stride[0][last],
+                                                layout.stride[1][across],   layout.stride[1][last]};
+                            copy_square(square, x + signed_offset(at.of[1]) + r * square.x_row + c * square.x_column,
+                                        y + signed_offset(at.of[0]) + r * square.y_row + c * square.y_column);
+                        }
+                    });
+}
+
+template <class Bits>
+Status copy_bits(const Launch& launch, const CopyLayout& given, const void* x, void* y) {
+    const CopyLayout layout = collapse(given);
+    const int across = layout.rank > 1 ? axis_across(layout) : -1;
+    if (across < 0)
+        return pointwise_strided(launch, layout, CopyFunctor{}, outputs(static_cast<Bits*>(y)),
+                                 inputs(static_cast<const Bits*>(x)));
+    copy_squares(layout, across, static_cast<const Bits*>(x), static_cast<Bits*>(y));
+    return Status::kOk;
+}
+
+// --- mapped -----------------------------------------------------------------------------------------------------------
+
+// Neighbours along a row of y that come from neighbours of x, `step` apart, or are all the value.
+struct MappedRun {
+    int64_t count, from, step;
+    bool is_value;
+};
+
+// From index c of an axis on.
+MappedRun run_from(const MappedAxis& axis, Beyond beyond, int64_t period, int64_t phase, int64_t c) {
+    const int64_t left = axis.extent - c, at = c - axis.low, last = axis.source - 1;
+    if (axis.is_plain()) return {left, c, 1, false};
+    if (beyond == Beyond::kReflect || beyond == Beyond::kCircular) {
+        const int64_t t = (c + phase) % period;
+        if (t < axis.source) return {std::min(left, axis.source - t), t, 1, false};
+        return {std::min(left, period - t), period - t, -1, false};
+    }
+    if (at < 0) return {std::min(left, -at), 0, 0, beyond == Beyond::kValue};
+    if (at > last) return {left, last, 0, beyond == Beyond::kValue};
+    return {std::min(left, axis.source - at), at, 1, false};
+}
+
+template <class Bits>
+void copy_run(Bits* y, int64_t step_y, const Bits* x, int64_t step_x, int64_t count) {
+    if (step_y == 1 && step_x == 1) {
+        if (count > 16)
+            memmove(y, x, static_cast<size_t>(count) * sizeof(Bits));  // y may be x
+        else
+            for (int64_t k = 0; k < count; ++k) y[k] = x[k];
+    } else if (step_y == 1 && step_x == -1) {
+        for (int64_t k = 0; k < count; ++k) y[k] = x[-k];
+    } else if (step_y == 1 && step_x == 0) {
+        std::fill_n(y, count, *x);
+    } else {
+        for (int64_t k = 0; k < count; ++k) y[k * step_y] = x[k * step_x];
+    }
+}
+
+// The copy of one width. Rows are along the last axis.
+template <class Bits>
+struct MappedRows {
+    const MappedPlan& plan;
+    const Bits* x;
+    Bits* y;
+    int64_t start = 0;  // along the axis that is moved
+
+    const MappedCopy& copy() const { return plan.copy; }
+
+    void row(int64_t number, int64_t first, int64_t end) const {
+        const int last = copy().rank - 1;
+        int64_t to = 0, from = 0, band = 0;
+        bool exists = true;
+        for (int d = last - 1; d >= 0; --d) {
+            const MappedAxis& axis = copy().axis[d];
+            const int64_t c = number % axis.extent;
+            number /= axis.extent;
+            const int64_t place = c + (d == copy().moved ? start : 0), at = map(axis, c);
+            if (d == copy().moved && (place < 0 || place >= copy().limit)) return;
+            exists = exists && at >= 0;
+            to += place * axis.stride_y, from += at * axis.stride_x, band += c * axis.slope;
+        }
+        if (last == copy().moved) {
+            to += start * copy().axis[last].stride_y;
+            first = std::max(first, -start), end = std::min(end, copy().limit - start);
+        }
+        runs(y + to, exists ? x + from : nullptr, band, first, end);
+    }
+
+private:
+    int64_t map(const MappedAxis& axis, int64_t c) const { return AxisMap<uint64_t>(axis, copy().beyond)(static_cast<uint64_t>(c)); }
+
+    void fill(Bits* to, int64_t first, int64_t end) const {
+        const Bits value = static_cast<Bits>(copy().value);
+        if (first < end) copy_run(to + first * copy().axis[copy().rank - 1].stride_y, copy().axis[copy().rank - 1].stride_y, &value, 0, end - first);
+    }
+
+    // Indices [first, end) of a row; `from` is null where x has none of it.
+    void runs(Bits* to, const Bits* from, int64_t band, int64_t first, int64_t end) const {
+        const MappedAxis& axis = copy().axis[copy().rank - 1];
+        const AxisMap<uint64_t> map(axis, copy().beyond);
+        const int64_t period = static_cast<int64_t>(map.period.divisor()), phase = static_cast<int64_t>(map.phase);
+        int64_t low = first, high = end;  // within the band
+        if (axis.slope > 0) low = std::max(low, copy().least - band), high = std::min(high, copy().most - band + 1);
+        if (axis.slope < 0) low = std::max(low, band - copy().most), high = std::min(high, band - copy().least + 1);
+        if (axis.slope == 0 && (band < copy().least || band > copy().most)) high = low;
+        if (from == nullptr || high <= low) return fill(to, first, end);
+        fill(to, first, low);
+        for (int64_t c = low; c < high;) {
+            MappedRun run = run_from(axis, copy().beyond, period, phase, c);
+            run.count = std::min(run.count, high - c);
+            if (run.is_value)
+                fill(to, c, c + run.count);
+            else
+                copy_run(to + c * axis.stride_y, axis.stride_y, from + run.from * axis.stride_x, run.step * axis.stride_x,
+                         run.count);
+            c += run.count;
+        }
+        fill(to, high, end);
+    }
+};
+
+template <class Bits>
+Status copy_rows(const MappedPlan& plan, const void* x, void* y) {
+    MappedRows<Bits> rows{plan, static_cast<const Bits*>(x), static_cast<Bits*>(y)};
+    const MappedCopy& copy = plan.copy;
+    if (copy.start != nullptr) {
+        const int64_t start = *copy.start;
+        if (start >= copy.limit / plan.start_unit || start <= -(int64_t{1} << 32)) return Status::kOk;
+        rows.start = start * plan.start_unit;
+    }
+    const int64_t length = copy.axis[copy.rank - 1].extent, count = plan.numel / std::max<int64_t>(length, 1);
+    const int64_t cut = std::min<int64_t>(length, 65536), cuts = ceil_div(length, cut);
+    parallel_ranges(count * cuts, grain_for(2 * cut * static_cast<int64_t>(sizeof(Bits))), [&](int64_t begin, int64_t end) {
+        for (int64_t k = begin; k < end; ++k)
+            rows.row(k / cuts, k % cuts * cut, std::min((k % cuts + 1) * cut, length));
+    });
+    return Status::kOk;
+}
+
+}  // namespace
+
+Status copy_strided(const Launch& launch, const CopyLayout& layout, int bytes, const void* x, void* y) {
+    switch (bytes) {
+        case 1: return copy_bits<uint8_t>(launch, layout, x, y);
+        case 2: return copy_bits<uint16_t>(launch, layout, x, y);
+        case 4: return copy_bits<uint32_t>(launch, layout, x, y);
+        case 8: return copy_bits<uint64_t>(launch, layout, x, y);
+        default: return copy_bits<uint64_t>(launch, in_halves(layout), x, y);
+    }
+}
+
+Status copy_mapped(const Launch&, const MappedCopy& copy, int bytes, const void* x, void* y) {
+    const MappedPlan plan = plan_mapped(copy);
+    switch (bytes) {
+        case 1: return copy_rows<uint8_t>(plan, x, y);
+        case 2: return copy_rows<uint16_t>(plan, x, y);
+        case 4: return copy_rows<uint32_t>(plan, x, y);
+        default: return copy_rows<uint64_t>(plan, x, y);
+    }
+}
+
+}  // namespace bk

@@ -1,0 +1,290 @@
+"""Movers: concat, pad, flip, roll, permute, triangles, contiguize, write_slice. Each output is checked by where it comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tools.bench.check import picks
+from tools.bench.record import Bench, Bound, Operand
+
+DTYPES = ("f32", "bf16")
+UNMEASURED = {
+    **{f"{name}_{{T}}_strided": f"{name}_{{T}} by another name" for name in ("flip", "roll", "permute")},
+    **{f"{name}_{{T}}_strided": f"the kernel of {name}_{{T}}" for name in ("triu", "tril")},
+    **{f"{op}_b{width}": f"{op}_b4, of another width" for op in ("contiguize", "write_slice") for width in (1, 8, 16)},
+    **{f"write_slice_b{width}_doff": "write_slice_b4_doff, of another width" for width in (1, 2, 8)},
+    "write_slice_nibble": "write_slice_b1 of half the elements",
+}
+
+
+def check_of(output: str, source: Callable[..., Any]) -> Callable[[Any], str]:
+    """`source` gives for coordinates of the output the operand, its coordinates, and where it is 0 instead."""
+
+    def check(problem: Any) -> str:
+        buffer = problem.buffers[output]
+        shape = buffer.operand.shape
+        places = picks(problem, math.prod(shape), 4096)
+        got = problem.data.cells(buffer, places)
+        expected = np.zeros_like(got)
+        for name, coordinates, kept in source(np.unravel_index(places, shape)):
+            of = problem.buffers[name]
+            at = np.ravel_multi_index([np.where(kept, c, 0) for c in coordinates], of.operand.shape)
+            expected = np.where(kept, problem.data.cells(of, at), expected)
+        wrong = np.flatnonzero(got != expected)
+        return f"{output}[{places[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}" if wrong.size else ""
+
+    return check
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    backend: str
+    rows: int
+    columns: int
+
+    def bounds(self, copy: float, halves: float | None = None) -> tuple[Bound, ...]:
+        """Of a device copy, `halves` of 16-bit elements; on the CPU of the peers."""
+        if self.backend != "cuda":
+            return (Bound("peer", 1.0),)
+        if halves is None:
+            return (Bound("copy", copy),)
+        return Bound("copy", copy, dtypes=("f32",)), Bound("copy", halves, dtypes=("bf16",))
+
+
+def peers(torch: Callable[[Any, Any], Any], numpy: Callable[[Any], Any]) -> dict[str, Any]:
+    """(torch, tensors) -> a call, (arrays) -> a call."""
+    return {"torch": (lambda module, t, _scalars: torch(module, t),), "numpy": (lambda a, _scalars: numpy(a),)}
+
+
+def everywhere(coordinates: Sequence[Any]) -> Any:
+    return np.ones(len(coordinates[0]), bool)
+
+
+def concats(sizes: Sizes) -> Any:
+    rows, columns = sizes.rows, sizes.columns
+    for axis, (first, second) in enumerate((((rows // 4, columns), (rows - rows // 4, columns)),
+                                            ((rows, columns // 4), (rows, columns - columns // 4)))):  # fmt: skip
+        split = first[axis]
+
+        def source(c: Any, axis: int = axis, split: int = split) -> Any:
+            behind = [x - split if d == axis else x for d, x in enumerate(c)]
+            return ("a", c, c[axis] < split), ("b", behind, c[axis] >= split)
+
+        def back(name: str, axis: int = axis, split: int = split) -> Any:
+            def of(c: Any) -> Any:
+                moved = [x + split if d == axis and name == "db" else x for d, x in enumerate(c)]
+                return (("dy", moved, everywhere(c)),)
+
+            return check_of(name, of)
+
+        def check_both(problem: Any, parts: Any = (back("da"), back("db"))) -> str:
+            return next(filter(None, (part(problem) for part in parts)), "")
+
+        common = {"output_shape": (rows, columns), "concat_dim": axis, "split_offset": split, "output_numel": rows * columns}
+        yield Bench(
+            name=f"concat2, axis {axis}", row="concat2_{T}", dtypes=DTYPES, scalars=common, bounds=sizes.bounds(0.9),
+            arrays={"a": Operand(first, "normal"), "b": Operand(second, "normal"), "y": Operand((rows, columns))},
+            check=check_of("y", source),
+            **peers(
+                lambda m, t, axis=axis: lambda: m.cat((t["a"], t["b"]), axis, out=t["y"]),
+                lambda a, axis=axis: lambda: np.concatenate((a["a"], a["b"]), axis, out=a["y"]),
+            ),
+        )  # fmt: skip
+        yield Bench(
+            name=f"concat2_backward, axis {axis}", row="concat2_backward_{T}", dtypes=DTYPES, scalars=common,
+            bounds=sizes.bounds(0.9), check=check_both,
+            arrays={"dy": Operand((rows, columns), "normal"), "da": Operand(first), "db": Operand(second)},
+            **peers(
+                lambda m, t, axis=axis, split=split: lambda: [
+                    t[n].copy_(p) for n, p in zip(("da", "db"), t["dy"].tensor_split((split,), axis))
+                ],
+                lambda a, axis=axis, split=split: lambda: [
+                    np.copyto(a[n], p) for n, p in zip(("da", "db"), np.split(a["dy"], (split,), axis))
+                ],
+            ),
+        )  # fmt: skip
+
+
+PADS = {  # NumPy's mode, PyTorch's
+    "constant": ("constant", "constant"), "reflect": ("reflect", "reflect"), "replicate": ("edge", "replicate"),
+    "circular": ("wrap", "circular"),
+}  # fmt: skip
+
+
+def pads(sizes: Sizes) -> Any:
+    images = (16, 32, 512, 512) if sizes.backend == "cuda" else (2, 3, 256, 256)
+    low = (0, 0, 3, 3)
+    out = tuple(e + 2 * lo for e, lo in zip(images, low))
+    scalars = {"input_shape": images, "output_shape": out, "pad_low": low, "output_numel": math.prod(out)}
+    arrays = {"x": Operand(images, "normal"), "y": Operand(out)}
+    for mode, (numpy, torch) in PADS.items():
+
+        def source(c: Any, mode: str = mode) -> Any:
+            at = [x - lo for x, lo in zip(c, low)]
+            inside = np.all([(a >= 0) & (a < e) for a, e in zip(at, images)], 0)
+            if mode == "reflect":
+                at = [e - 1 - abs(e - 1 - abs(a)) for a, e in zip(at, images)]
+            elif mode == "replicate":
+                at = [np.clip(a, 0, e - 1) for a, e in zip(at, images)]
+            elif mode == "circular":
+                at = [a % e for a, e in zip(at, images)]
+            return (("x", at, inside if mode == "constant" else everywhere(c)),)
+
+        widths = [(lo, lo) for lo in low]
+        yield Bench(
+            name=f"pad_{mode}", row=f"pad_{mode}_{{T}}", dtypes=DTYPES, bounds=sizes.bounds(0.9), arrays=arrays,
+            scalars=scalars | ({"value": 0} if mode == "constant" else {}), check=check_of("y", source),
+            **peers(
+                lambda m, t, torch=torch: lambda: m.nn.functional.pad(t["x"], (3, 3, 3, 3), mode=torch),
+                lambda a, numpy=numpy: lambda: np.copyto(a["y"], np.pad(a["x"], widths, numpy)),
+            ),
+        )  # fmt: skip
+    window = tuple(slice(lo, lo + e) for lo, e in zip(low, images))
+    yield Bench(
+        name="pad_constant_backward", row="pad_constant_backward_{T}", dtypes=DTYPES, bounds=sizes.bounds(0.9),
+        scalars={"input_shape": images, "pad_low": low, "input_numel": math.prod(images)},
+        arrays={"dy": Operand(out, "normal"), "dx": Operand(images)},
+        check=check_of("dx", lambda c: (("dy", [x + lo for x, lo in zip(c, low)], everywhere(c)),)),
+        **peers(lambda m, t: lambda: t["dx"].copy_(t["dy"][window]), lambda a: lambda: np.copyto(a["dx"], a["dy"][window])),
+    )  # fmt: skip
+
+
+def moves(sizes: Sizes) -> Any:
+    shape = (sizes.rows, sizes.columns)
+    arrays = {"x": Operand(shape, "normal"), "y": Operand(shape)}
+    for name, axis in (("outer", 0), ("inner", 1)):
+        mask = tuple(int(d == axis) for d in range(2))
+        yield Bench(
+            name=f"flip, {name}", row="flip_{T}", dtypes=DTYPES, arrays=arrays, scalars={"shape": shape, "flip_axes": mask},
+            bounds=sizes.bounds(*((0.9,) if axis == 0 else (0.85, 0.75))),
+            check=check_of("y", lambda c, m=mask: (
+                ("x", [e - 1 - x if flip else x for x, e, flip in zip(c, shape, m)], everywhere(c)),)),
+            **peers(lambda m, t, axis=axis: lambda: m.flip(t["x"], (axis,)),
+                    lambda a, axis=axis: lambda: np.copyto(a["y"], np.flip(a["x"], axis))),
+        )  # fmt: skip
+        shifts = tuple(1001 * (d == axis) for d in range(2))
+        yield Bench(
+            name=f"roll, {name}", row="roll_{T}", dtypes=DTYPES, arrays=arrays, scalars={"shape": shape, "shifts": shifts},
+            bounds=sizes.bounds(0.9),
+            check=check_of("y", lambda c, s=shifts: (("x", [(x - n) % e for x, e, n in zip(c, shape, s)], everywhere(c)),)),
+            **peers(lambda m, t, axis=axis: lambda: m.roll(t["x"], 1001, axis),
+                    lambda a, axis=axis: lambda: np.copyto(a["y"], np.roll(a["x"], 1001, axis))),
+        )  # fmt: skip
+
+
+def permutes(sizes: Sizes) -> Any:
+    if sizes.backend == "cuda":
+        given = {(1, 0): (sizes.rows, sizes.columns), (0, 2, 1, 3): (16, 4096, 16, 128), (0, 2, 3, 1): (64, 128, 128, 128),
+                 (3, 2, 1, 0): (128, 64, 128, 128)}  # fmt: skip
+    else:
+        given = {(1, 0): (sizes.rows, sizes.columns), (0, 2, 1, 3): (2, 128, 16, 64), (0, 2, 3, 1): (4, 64, 64, 64),
+                 (3, 2, 1, 0): (32, 32, 32, 32)}  # fmt: skip
+    for dims, shape in given.items():
+        out = tuple(shape[d] for d in dims)
+        yield Bench(
+            name=f"permute {dims}", row="permute_{T}", dtypes=DTYPES, bounds=sizes.bounds(0.85, 0.75),
+            arrays={"x": Operand(shape, "normal"), "y": Operand(out)},
+            scalars={"input_shape": shape, "dims": dims, "input_numel": math.prod(shape)},
+            check=check_of("y", lambda c, dims=dims: (("x", [c[dims.index(d)] for d in range(len(dims))], everywhere(c)),)),
+            **peers(lambda m, t, dims=dims: lambda: t["y"].copy_(t["x"].permute(dims)),
+                    lambda a, dims=dims: lambda: np.copyto(a["y"], a["x"].transpose(dims))),
+        )  # fmt: skip
+
+
+def triangles(sizes: Sizes) -> Any:
+    shape = (8, sizes.rows // 2, sizes.columns // 4)
+    for name in ("triu", "tril"):
+        yield Bench(
+            name=name, row=f"{name}_{{T}}", dtypes=DTYPES, bounds=sizes.bounds(0.9),
+            arrays={"input": Operand(shape, "normal"), "output": Operand(shape)},
+            scalars={"shape": shape, "diagonal": 0},
+            check=check_of("output", lambda c, name=name: (("input", c, c[2] >= c[1] if name == "triu" else c[2] <= c[1]),)),
+            **peers(lambda m, t, name=name: lambda: getattr(m, name)(t["input"], out=t["output"]),
+                    lambda a, name=name: lambda: np.copyto(a["output"], getattr(np, name)(a["input"]))),
+        )  # fmt: skip
+
+
+def slices(sizes: Sizes) -> Any:
+    rows, columns = sizes.rows, sizes.columns
+    shape = (rows, columns)
+    views = {"rows": (columns + 32, 1), "transposed": (1, rows)}
+    for dtype, width in (("u32", 4), ("u16", 2)):
+        for name, strides in views.items():
+            unit = name == "rows"
+            yield Bench(
+                name=f"contiguize_b{width}, {name}", row=f"contiguize_b{width}", dtypes=(dtype,),
+                bounds=sizes.bounds(0.9 if unit else 0.85 if width == 4 else 0.75),
+                arrays={"source": Operand(shape, "counts", strides), "dest": Operand((rows * columns,))},
+                scalars={"shape": shape, "source_strides": strides, "source_offset": 0, "rank": 2},
+                check=check_of("dest", lambda c: (("source", np.unravel_index(c[0], shape), everywhere(c)),)),
+                **peers(lambda m, t: lambda: t["dest"].view(m.uint8).copy_(t["source"].contiguous().view(m.uint8).view(-1)),
+                        lambda a: lambda: np.copyto(a["dest"].reshape(shape), a["source"])),
+            )  # fmt: skip
+        dest, start = (rows, 2 * columns), (0, columns // 2)
+        yield Bench(
+            name=f"write_slice_b{width}", row=f"write_slice_b{width}", dtypes=(dtype,), bounds=sizes.bounds(0.9),
+            arrays={"dest": Operand((math.prod(dest),)), "source": Operand((rows * columns,), "counts")},
+            scalars={"source_numel": rows * columns, "rank": 2, "dest_shape": dest, "source_shape": shape, "range_start": start},
+            bytes=lambda size, _i: 2 * size * rows * columns,
+            check=check_window(dest, shape, start),
+            **peers(
+                lambda m, t, dest=dest, s=start: lambda: t["dest"].view(dest)[:, s[1] : s[1] + columns].copy_(
+                    t["source"].view(shape)
+                ),
+                lambda a, dest=dest, s=start: lambda: np.copyto(
+                    a["dest"].reshape(dest)[:, s[1] : s[1] + columns], a["source"].reshape(shape)
+                ),
+            ),
+        )  # fmt: skip
+    cache = (64, 16, 4096, 128) if sizes.backend == "cuda" else (4, 4, 512, 64)
+    part = (*cache[:2], cache[2] // 4, cache[3])
+    yield Bench(
+        name="write_slice_b4_doff", row="write_slice_b4_doff", dtypes=("u32",), bounds=sizes.bounds(0.85),
+        arrays={
+            "dest": Operand((math.prod(cache),)), "source": Operand((math.prod(part),), "counts"),
+            "dyn_start_dev": Operand((1,), lambda _rng: np.array([cache[2] // 2 + 1])),
+        },
+        scalars={"source_numel": math.prod(part), "rank": 4, "dest_shape": cache, "source_shape": part,
+                 "range_start": (0, 0, 0, 0), "dyn_axis": 2},
+        bytes=lambda size, _i: 2 * size * math.prod(part),
+        check=check_window(cache, part, (0, 0, cache[2] // 2 + 1, 0)),
+        **peers(
+            lambda m, t: lambda: t["dest"].view(cache)[:, :, cache[2] // 2 + 1 :][:, :, : part[2]].copy_(t["source"].view(part)),
+            lambda a: lambda: np.copyto(
+                a["dest"].reshape(cache)[:, :, cache[2] // 2 + 1 :][:, :, : part[2]], a["source"].reshape(part)
+            ),
+        ),
+    )  # fmt: skip
+    nibbles = (rows, 2 * columns)
+    yield Bench(
+        name="contiguize_nibble", row="contiguize_nibble", dtypes=("u8",), bounds=sizes.bounds(0.9),
+        arrays={"source": Operand((rows, columns), "counts", (columns + 16, 1)), "dest": Operand((rows * columns,))},
+        scalars={"shape": nibbles, "source_strides": (2 * columns + 32, 1), "source_offset": 0, "rank": 2},
+        check=check_of("dest", lambda c: (("source", np.unravel_index(c[0], shape), everywhere(c)),)),
+        **peers(lambda m, t: lambda: t["dest"].view(shape).copy_(t["source"]),
+                lambda a: lambda: np.copyto(a["dest"].reshape(shape), a["source"])),
+    )  # fmt: skip
+
+
+def check_window(dest: Sequence[int], part: Sequence[int], start: Sequence[int]) -> Callable[[Any], str]:
+    """Samples of the source where they belong in dest."""
+
+    def check(problem: Any) -> str:
+        places = picks(problem, math.prod(part), 4096)
+        at = np.ravel_multi_index([c + s for c, s in zip(np.unravel_index(places, part), start)], dest)
+        got, expected = (problem.data.cells(problem.buffers[n], p) for n, p in (("dest", at), ("source", places)))
+        wrong = np.flatnonzero(got != expected)
+        return f"dest[{at[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}" if wrong.size else ""
+
+    return check
+
+
+def benches(backend: str) -> Any:
+    sizes = Sizes(backend, *((8192, 16384) if backend == "cuda" else (1024, 1024)))
+    for each in (concats, pads, moves, permutes, triangles, slices):
+        yield from each(sizes)
