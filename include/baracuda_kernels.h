@@ -8120,6 +8120,218 @@ BARACUDA_API int32_t baracuda_kernels_gemv_dense_m1_bf16_can_implement(int32_t m
 BARACUDA_API size_t baracuda_kernels_gemv_dense_m1_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
+ * gemm_fp8_e4m3_rcr_sm89  (T: fp8e4m3)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
+ * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
+ * read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_fp8_e4m3_rcr_sm89_bias  (T: fp8e4m3)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
+ * summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with
+ * beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e4m3_rcr_sm89_bias_{F}  (T: fp8e4m3)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Factors are
+ * multiplied exactly and summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and
+ * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_relu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_relu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_gelu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_gelu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_silu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_silu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e4m3_rrr_sm89  (T: fp8e4m3)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
+ * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
+ * read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_fp8_e4m3_rrr_sm89_bias  (T: fp8e4m3)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
+ * summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with
+ * beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e4m3_rrr_sm89_bias_{F}  (T: fp8e4m3)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Factors are
+ * multiplied exactly and summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and
+ * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_relu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_relu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_gelu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_gelu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_silu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_silu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e5m2_rcr_sm89  (T: fp8e5m2)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
+ * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
+ * read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_fp8_e5m2_rcr_sm89_bias  (T: fp8e5m2)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
+ * summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with
+ * beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e5m2_rcr_sm89_bias_{F}  (T: fp8e5m2)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Factors are
+ * multiplied exactly and summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and
+ * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_relu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_relu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_gelu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_gelu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_silu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_silu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e5m2_rrr_sm89  (T: fp8e5m2)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
+ * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
+ * read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_fp8_e5m2_rrr_sm89_bias  (T: fp8e5m2)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
+ * summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with
+ * beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e5m2_rrr_sm89_bias_{F}  (T: fp8e5m2)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Factors are
+ * multiplied exactly and summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and
+ * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_relu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_relu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_gelu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_gelu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_silu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_silu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
  * gemm_s8_rcr_sm80  (T: i8)
  * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. The sum is exact, all else is of f32; results are
  * rounded to nearest even and bounded, NaN gives 0. C may be NULL, which is D, so that beta D is added; with beta
@@ -8382,6 +8594,369 @@ BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_f32_run(int32_t
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_s4_rcr_sm89  (T: s4)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Two elements share a byte, the first in its low
+ * half: along k in A and B, along n in C and D; lda, ldb, ldc and ldd count bytes. k and n must be even. The sum
+ * is exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, and
+ * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [n, half_k]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_s4_rcr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_s4_rcr_sm89_bias_{U}  (T: s4, U: f32 i32)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Two elements share a byte, the first in
+ * its low half: along k in A and B, along n in C and D; lda, ldb, ldc and ldd count bytes. k and n must be even.
+ * The sum is exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be
+ * NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [n, half_k]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_s4_rcr_sm89_bias_{F}_{U}  (T: s4, U: f32 i32)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Two elements
+ * share a byte, the first in its low half: along k in A and B, along n in C and D; lda, ldb, ldc and ldd count
+ * bytes. k and n must be even. The sum is exact, all else is of f32; results are rounded to nearest even and
+ * bounded, NaN gives 0. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [n, half_k]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_relu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_relu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_relu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_relu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_gelu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_gelu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_gelu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_gelu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_silu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_s4_rrr_sm89  (T: s4)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Two elements share a byte, the first in its low
+ * half: along k in A, along n in B, C and D; lda, ldb, ldc and ldd count bytes. k and n must be even. The sum is
+ * exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, and is
+ * zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [k, half_n]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_s4_rrr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_s4_rrr_sm89_bias_{U}  (T: s4, U: f32 i32)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Two elements share a byte, the first in
+ * its low half: along k in A, along n in B, C and D; lda, ldb, ldc and ldd count bytes. k and n must be even. The
+ * sum is exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL,
+ * and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [k, half_n]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_s4_rrr_sm89_bias_{F}_{U}  (T: s4, U: f32 i32)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Two elements
+ * share a byte, the first in its low half: along k in A, along n in B, C and D; lda, ldb, ldc and ldd count bytes.
+ * k and n must be even. The sum is exact, all else is of f32; results are rounded to nearest even and bounded, NaN
+ * gives 0. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [k, half_n]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_relu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_relu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_relu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_relu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_gelu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_gelu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_gelu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_gelu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_silu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_u4_rcr_sm89  (T: u4)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Two elements share a byte, the first in its low
+ * half: along k in A and B, along n in C and D; lda, ldb, ldc and ldd count bytes. k and n must be even. The sum
+ * is exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, and
+ * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [n, half_k]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_u4_rcr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_u4_rcr_sm89_bias_{U}  (T: u4, U: f32 i32)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Two elements share a byte, the first in
+ * its low half: along k in A and B, along n in C and D; lda, ldb, ldc and ldd count bytes. k and n must be even.
+ * The sum is exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be
+ * NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [n, half_k]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_u4_rcr_sm89_bias_{F}_{U}  (T: u4, U: f32 i32)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Two elements
+ * share a byte, the first in its low half: along k in A and B, along n in C and D; lda, ldb, ldc and ldd count
+ * bytes. k and n must be even. The sum is exact, all else is of f32; results are rounded to nearest even and
+ * bounded, NaN gives 0. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [n, half_k]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_relu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_relu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_relu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_relu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_gelu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_gelu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_gelu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_gelu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_silu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_u4_rrr_sm89  (T: u4)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Two elements share a byte, the first in its low
+ * half: along k in A, along n in B, C and D; lda, ldb, ldc and ldd count bytes. k and n must be even. The sum is
+ * exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, and is
+ * zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [k, half_n]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_u4_rrr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_u4_rrr_sm89_bias_{U}  (T: u4, U: f32 i32)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Two elements share a byte, the first in
+ * its low half: along k in A, along n in B, C and D; lda, ldb, ldc and ldd count bytes. k and n must be even. The
+ * sum is exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL,
+ * and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [k, half_n]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_u4_rrr_sm89_bias_{F}_{U}  (T: u4, U: f32 i32)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Two elements
+ * share a byte, the first in its low half: along k in A, along n in B, C and D; lda, ldb, ldc and ldd count bytes.
+ * k and n must be even. The sum is exact, all else is of f32; results are rounded to nearest even and bounded, NaN
+ * gives 0. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [k, half_n]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_relu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_relu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_relu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_relu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_gelu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_gelu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_gelu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_gelu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_silu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_bin_rcr_sm89  ()
+ * d[i, j] = the number of k where the bits a[i, k] and b[j, k] differ. Eight share a byte, the first the lowest:
+ * along k in A and B; lda and ldb count bytes, ldd elements. k must be a multiple of 8.
+ *   in    a: u8 [m, bytes_of_k]
+ *   in    b: u8 [n, bytes_of_k]
+ *   out   d: i32 [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bin_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bin_rcr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_bin_rcr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bin_rrr_sm89  ()
+ * d[i, j] = the number of k where the bits a[i, k] and b[k, j] differ. Eight share a byte, the first the lowest:
+ * along k in A, along n in B; lda and ldb count bytes, ldd elements. k and n must be multiples of 8.
+ *   in    a: u8 [m, bytes_of_k]
+ *   in    b: u8 [k, bytes_of_n]
+ *   out   d: i32 [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bin_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bin_rrr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_bin_rrr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_{T}_sparse24_gemm  (T: f32 f16 bf16)
+ * y[i, j] = sum over k of x[i, k] w[j, k], in f32, where n is the rows of x and m those of w. Of every four
+ * neighbours of a row of w two are kept, in w_compressed; w_metadata has a byte for each four, the first in the
+ * low half of its word: bits 0 and 1 are the place of the first value, bits 2 and 3 that of the second, which
+ * stays where they are equal. k must be a multiple of 8; with k 0 y is zeros.
+ *   in    x: T [n, k]
+ *   in    w_compressed: T [m, half_k]
+ *   in    w_metadata: u16 [m, words]
+ *   out   y: T [n, m]
+ *   workspace optional: of more than eight rows of x, for the weights as a dense matrix; without it the product is slow
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_f32_sparse24_gemm_run(int32_t n, int32_t m, int32_t k, const void* x, const void* w_compressed, const void* w_metadata, void* y, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_f32_sparse24_gemm_can_implement(int32_t n, int32_t m, int32_t k);
+BARACUDA_API size_t baracuda_kernels_gemm_f32_sparse24_gemm_workspace_size(int32_t n, int32_t m, int32_t k);
+BARACUDA_API uint64_t baracuda_kernels_gemm_f32_sparse24_gemm_workspace_bytes(int32_t n, int32_t m, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_f16_sparse24_gemm_run(int32_t n, int32_t m, int32_t k, const void* x, const void* w_compressed, const void* w_metadata, void* y, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_f16_sparse24_gemm_can_implement(int32_t n, int32_t m, int32_t k);
+BARACUDA_API size_t baracuda_kernels_gemm_f16_sparse24_gemm_workspace_size(int32_t n, int32_t m, int32_t k);
+BARACUDA_API uint64_t baracuda_kernels_gemm_f16_sparse24_gemm_workspace_bytes(int32_t n, int32_t m, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bf16_sparse24_gemm_run(int32_t n, int32_t m, int32_t k, const void* x, const void* w_compressed, const void* w_metadata, void* y, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bf16_sparse24_gemm_can_implement(int32_t n, int32_t m, int32_t k);
+BARACUDA_API size_t baracuda_kernels_gemm_bf16_sparse24_gemm_workspace_size(int32_t n, int32_t m, int32_t k);
+BARACUDA_API uint64_t baracuda_kernels_gemm_bf16_sparse24_gemm_workspace_bytes(int32_t n, int32_t m, int32_t k);
+
+/*
+ * int4_marlin_gemm_{T}  (T: f16)
+ * c[m, n] = sum over k of a[m, k] s[k / groupsize, n] (q[k, n] - 8), in f32, with q of four bits and s in Marlin's
+ * layouts. b has, for each 16 terms and 64 columns, 128 words: the eight elements of word 4 i + j are rows 2 r, 2
+ * r + 1, 2 r + 8, 2 r + 9, with r = i % 4, of column i / 4 and then of column i / 4 + 8 of the 16 from 16 j on,
+ * numbers 0 2 4 6 1 3 5 7 of them from the lowest bits up. scales has for each 64 columns in place 8 i + j that of
+ * column i + 8 j; groupsize -1 is one scale for a column, in place 8 i + j of each 32 that of column 2 i + (0 1 8
+ * 9 16 17 24 25)[j]. groupsize is 128 or -1, N a multiple of 64, and K of 128, or of 16 with groupsize -1. max_par
+ * must be > 0 and has no effect, and workspace, for locks, is not looked at.
+ *   in    a: T [M, K]
+ *   in    b: i32 [strips, words]
+ *   out   c: T [M, N]
+ *   in    scales: T [groups, N]
+ *   out   workspace: i32 [locks], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_int4_marlin_gemm_f16_run(int32_t M, int32_t N, int32_t K, const void* a, const void* b, void* c, const void* scales, void* workspace, int32_t groupsize, int32_t max_par, void* stream);
+BARACUDA_API int32_t baracuda_kernels_int4_marlin_gemm_f16_can_implement(int32_t M, int32_t N, int32_t K, int32_t groupsize);
+
+/*
+ * int4_awq_gemm_{T}  (T: f16)
+ * out[m, o] = sum over k of in_feats[m, k] w[o, k], in f32, with w[o, k] = f16(s[o, g] (q[o, k] - z[o, g])) and g
+ * = k / group_size. kernel_weights has eight elements of four bits to a word, along k, the first in the lowest
+ * bits, and zeros eight groups to a word; its rows are padded to (IC / group_size / 8 rounded up) words, to an
+ * even number of them where group_size is 64, and those of scaling_factors to eight elements for each of these.
+ * group_size is 64 or 128 and divides IC, OC is a multiple of 64, and IC one of 32 split_k_iters, which has no
+ * other effect: sums are not split.
+ *   in    in_feats: T [M, IC]
+ *   in    kernel_weights: i32 [OC, words]
+ *   in    scaling_factors: T [OC, scale_columns]
+ *   in    zeros: i32 [OC, zero_words]
+ *   out   out: T [M, OC]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_int4_awq_gemm_f16_run(int32_t M, int32_t IC, int32_t OC, int32_t group_size, int32_t split_k_iters, const void* in_feats, const void* kernel_weights, const void* scaling_factors, const void* zeros, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_int4_awq_gemm_f16_can_implement(int32_t M, int32_t IC, int32_t OC, int32_t group_size, int32_t split_k_iters);
+BARACUDA_API size_t baracuda_kernels_int4_awq_gemm_f16_workspace_size(int32_t M, int32_t OC, int32_t split_k_iters);
+BARACUDA_API size_t baracuda_kernels_int4_awq_gemm_f16_workspace_bytes(int32_t M, int32_t OC, int32_t split_k_iters);
+
+/*
+ * int4_awq_dequantize_{T}  (T: f16)
+ * out[o, k] = f16(s[o, g] (q[o, k] - z[o, g])) with g = k / group_size: the weights of int4_awq_gemm_f16, whose
+ * layouts these are. group_size is 64 or 128 and divides K.
+ *   in    kernel_weights: i32 [N, words]
+ *   in    scaling_factors: T [N, scale_columns]
+ *   in    zeros: i32 [N, zero_words]
+ *   out   out: T [N, K]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_int4_awq_dequantize_f16_run(int32_t N, int32_t K, int32_t group_size, const void* kernel_weights, const void* scaling_factors, const void* zeros, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_int4_awq_dequantize_f16_can_implement(int32_t N, int32_t K, int32_t group_size, const void* kernel_weights, const void* scaling_factors, const void* zeros, const void* out);
 
 /* ---- image ----------------------------------------------------------------------------------------------------- */
 
