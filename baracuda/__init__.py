@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from baracuda.embedding import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm import *  # noqa: F403
+    from baracuda.gemm_narrow import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
@@ -143,6 +144,7 @@ _OPS = {
     "elementwise.where": "Where WhereBackward",
     "embedding": "EmbeddingBag EmbeddingBagBackward",
     "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
+    "gemm_narrow": "Fp8Gemm Int4Gemm BinGemm GemmSparse24 Int4MarlinGemm Int4AwqGemm Int4AwqDequantize",
     "image": "AffineGrid2d",
     "loss.ctc": "CtcLoss CtcLossBackward",
     "loss.elementwise": (

@@ -107,6 +107,10 @@ EXAMPLES = {
     "ReduceTo": (bk.ReduceToOp.SUM, SHAPE, (3, 1)), "Trace": (3,),
     "Gemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "BatchedGemm": (3, 4, 5, 2), "DenseGemv": (4, 5, 2),
     "IntGemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "DenseGemm": (3, 4, 5, 2, bk.DenseLayout.RRR),
+    "Fp8Gemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS),
+    "Int4Gemm": (3, 4, 6, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "BinGemm": (3, 8, 16, bk.LayoutSku.RCR),
+    "GemmSparse24": (3, 4, 8), "Int4MarlinGemm": (3, 64, 128), "Int4AwqGemm": (3, 256, 64),
+    "Int4AwqDequantize": (3, 128),
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
     "RMSNorm": (SHAPE, 2, 1e-5, True), "RMSNormBackward": (SHAPE, 2, True), "LayerNorm": (SHAPE, 2, 1e-5, True, True),
     "LayerNormBackward": (SHAPE, 2, True, True), "BatchNorm": (SHAPE, 1, 1e-5, True),
@@ -135,7 +139,8 @@ EXAMPLES = {
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "UnsortedSegmentSum": (6, 5, 4), "Where": (SHAPE,),
 }  # fmt: skip
 ELEMENTS = {
-    "BatchedGemm": bk.f16, "IntGemm": bk.s8, "SoftmaxToF32": bk.bf16, "SoftmaxToF32Backward": bk.bf16,
+    "BatchedGemm": bk.f16, "IntGemm": bk.s8, "Fp8Gemm": bk.e4m3fn, "Int4Gemm": bk.s4, "BinGemm": bk.ElementKind.BIN,
+    "Int4MarlinGemm": bk.f16, "Int4AwqGemm": bk.f16, "Int4AwqDequantize": bk.f16, "SoftmaxToF32": bk.bf16, "SoftmaxToF32Backward": bk.bf16,
 }  # fmt: skip
 PLANS = sorted(name.removesuffix("Plan") for name in bk._LAZY if name.endswith("Plan"))
 

@@ -113,13 +113,15 @@ struct Epilogue {
     static BK_HD E stored_pair(S first, S second) { return to_nibbles<E>(first, second); }
 
     static BK_HD S activated(Activation activation, S z) {
-        if constexpr (std::is_integral_v<S>) return z;
-        switch (activation) {
-            case Activation::kRelu: return op::Relu<S>{}(z);
-            case Activation::kGelu: return op::Gelu<S>{}(z);
-            case Activation::kSilu: return op::Silu<S>{}(z);
-            default: return z;
+        if constexpr (!std::is_integral_v<S>) {
+            switch (activation) {
+                case Activation::kRelu: return op::Relu<S>{}(z);
+                case Activation::kGelu: return op::Gelu<S>{}(z);
+                case Activation::kSilu: return op::Silu<S>{}(z);
+                default: break;
+            }
         }
+        return z;
     }
 };
 

@@ -104,7 +104,12 @@ struct Int4AwqGemm {
 
     Work work() const { return all_or_none(M); }
     size_t workspace_size() const { return 0; }
-    Status check_extents() const { return Status::kOk; }
+    Status check_extents() const {
+        BK_TRY(require_non_negative({{"M", M}}));
+        BK_TRY(require_positive("OC", OC));
+        BK_TRY(require_divisible("OC", OC, 64, ""));
+        return require_positive("split_k_iters", split_k_iters);
+    }
     Status check() const {
         BK_TRY(require_non_negative({{"M", M}}));
         BK_TRY(require_positive("IC", IC));

@@ -17,12 +17,13 @@ def packed(values, bits):
     """Along the last axis, the first element the lowest; what a row lacks of its last byte is 0."""
     count = 8 // bits
     values = np.pad(values & ((1 << bits) - 1), ((0, 0), (0, -values.shape[1] % count)))
-    return (values.reshape(values.shape[0], -1, count) << (np.arange(count) * bits)).sum(-1)
+    return (values.reshape(values.shape[0], values.shape[1] // count, count) << (np.arange(count) * bits)).sum(-1)
 
 
 def unpacked(array, bits, dtype=""):
+    rows, length = array.values.shape
     values = (array.values[..., None] >> (np.arange(8 // bits) * bits)) & ((1 << bits) - 1)
-    values = values.reshape(values.shape[0], -1)
+    values = values.reshape(rows, length * (8 // bits))
     return (values ^ 8) - 8 if dtype == "s4" else values
 
 
