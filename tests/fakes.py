@@ -109,6 +109,10 @@ EXAMPLES = {
     "ReduceTo": (bk.ReduceToOp.SUM, SHAPE, (3, 1)), "Trace": (3,),
     "Gemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "BatchedGemm": (3, 4, 5, 2), "DenseGemv": (4, 5, 2),
     "IntGemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "DenseGemm": (3, 4, 5, 2, bk.DenseLayout.RRR),
+    "Fp8Gemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS),
+    "Int4Gemm": (3, 4, 6, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "BinGemm": (3, 8, 16, bk.LayoutSku.RCR),
+    "GemmSparse24": (3, 4, 8), "Int4MarlinGemm": (3, 64, 128), "Int4AwqGemm": (3, 256, 64),
+    "Int4AwqDequantize": (3, 128),
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
     "Concat": (SHAPE, (3, 5), 1), "ConcatBackward": ((3, 9), 1, 4), "Flip": (SHAPE, (True, False)), "Roll": (SHAPE, (1, -1)),
     "Permute": (SHAPE, (1, 0)), "Pad": (bk.PadMode.CONSTANT, SHAPE, (1, 2), (0, 1)), "Triu": (SHAPE, 0), "Tril": (SHAPE, 0),
@@ -144,7 +148,8 @@ EXAMPLES = {
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "UnsortedSegmentSum": (6, 5, 4), "Where": (SHAPE,),
 }  # fmt: skip
 ELEMENTS = {
-    "BatchedGemm": bk.f16, "IntGemm": bk.s8, "SoftmaxToF32": bk.bf16, "SoftmaxToF32Backward": bk.bf16,
+    "BatchedGemm": bk.f16, "IntGemm": bk.s8, "Fp8Gemm": bk.e4m3fn, "Int4Gemm": bk.s4, "BinGemm": bk.ElementKind.BIN,
+    "Int4MarlinGemm": bk.f16, "Int4AwqGemm": bk.f16, "Int4AwqDequantize": bk.f16, "SoftmaxToF32": bk.bf16, "SoftmaxToF32Backward": bk.bf16,
 }  # fmt: skip
 PLANS = sorted(name.removesuffix("Plan") for name in bk._LAZY if name.endswith("Plan"))
 

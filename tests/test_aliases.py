@@ -101,6 +101,8 @@ def test_an_output_that_overlaps_is_refused(library, name):
             gaps = any("twice" in p.shape or " at " in p.shape for p in row.pointers if p.name in (output, other))
             if gaps or not (dense(problem, output) and dense(problem, other)):
                 continue
+            if 0 in (*problem.arrays[output].shape, *problem.arrays[other].shape):
+                continue
             for shift, first in ((1, other), (-1, output)):
                 if math.prod(problem.arrays[first].shape) < 3:
                     continue  # it ends where the second begins

@@ -136,3 +136,88 @@ def test_what_is_refused():
     with pytest.raises(bk.InvalidProblemError, match="bias is given, but the epilogue is IDENTITY"):
         bk.GemmPlan.select(None, plain, library=FakeLibrary()).run(None, None, args)
     assert example_descriptor("Gemm").validated() == example_descriptor("Gemm")
+
+
+@pytest.mark.parametrize("element", [bk.e4m3fn, bk.e5m2], ids=str)
+def test_products_of_fp8(rng, library, element):
+    a, b, bias = rng.integers(-2, 3, (M, K)), rng.integers(-2, 3, (K, N)), rng.integers(-9, 10, N) / 4
+    for layout, epilogue in itertools.product(bk.LayoutSku, bk.EpilogueKind):
+        descriptor = bk.Fp8GemmDescriptor(M, N, K, layout, epilogue, 0.5, element=element)
+        plan = bk.Fp8GemmPlan.select(None, descriptor, library=library)
+        d = bk.zeros((M, N), element)
+        args = bk.Fp8GemmArgs(
+            a=matrix(a.astype(float), element, 2), b=matrix(stored(b.astype(float), layout), element, 1), d=d,
+            bias=bk.upload(bias, bk.f32) if epilogue.requires_bias else None,
+        )  # fmt: skip
+        plan.run(None, None, args)
+        z = ACTIVATIONS[NAMES.get(epilogue, "")](0.5 * (a @ b) + (bias if epilogue.requires_bias else 0))
+        np.testing.assert_allclose(values_of(d), z, rtol=0.13, atol=0.02)
+        assert plan.precision_guarantee.accumulator is bk.f32
+
+
+def bytes_of(values, bits):
+    """Packed along the last axis."""
+    parts = (values & ((1 << bits) - 1)).reshape(values.shape[0], -1, 8 // bits)
+    return bk.upload((parts << (np.arange(8 // bits) * bits)).sum(-1).astype(np.uint8))
+
+
+@pytest.mark.parametrize("element", [bk.s4, bk.u4], ids=str)
+def test_products_of_nibbles(rng, library, element):
+    m, n, k = 3, 6, 8
+    low, high = (-8, 7) if element is bk.s4 else (0, 15)
+    a, b = rng.integers(low, high, (m, k), endpoint=True), rng.integers(low, high, (k, n), endpoint=True)
+    for layout, epilogue, of_bias in itertools.product(bk.LayoutSku, bk.EpilogueKind, (bk.f32, bk.i32)):
+        bias = rng.integers(-5, 5, n)
+        descriptor = bk.Int4GemmDescriptor(m, n, k, layout, epilogue, of_bias, 1 / 32, element=element)
+        plan = bk.Int4GemmPlan.select(None, descriptor, library=library)
+        d = bk.zeros((m, n // 2), bk.u8)
+        has_bias = epilogue.requires_bias
+        args = bk.Int4GemmArgs(
+            a=bytes_of(a, 4), b=bytes_of(stored(b, layout), 4), d=d, bias=bk.upload(bias, of_bias) if has_bias else None
+        )
+        plan.run(None, None, args)
+        z = ACTIVATIONS[NAMES.get(epilogue, "")]((a @ b) / 32 + (bias if has_bias else 0))
+        got = (values_of(d).astype(int)[..., None] >> np.array([0, 4]) & 15).reshape(m, n)
+        got = (got ^ 8) - 8 if element is bk.s4 else got
+        assert np.abs(got - np.clip(np.rint(z), low, high)).max() <= (1 if epilogue in NAMES else 0)
+
+
+def test_products_of_bits(rng, library):
+    a, b = rng.integers(0, 2, (3, 24)), rng.integers(0, 2, (24, 16))
+    for layout in bk.LayoutSku:
+        plan = bk.BinGemmPlan.select(None, bk.BinGemmDescriptor(3, 16, 24, layout, element=bk.ElementKind.BIN))
+        d = bk.zeros((3, 16), bk.i32)
+        plan.run(None, None, bk.BinGemmArgs(a=bytes_of(a, 1), b=bytes_of(stored(b, layout), 1), d=d))
+        assert (values_of(d) == (a[:, :, None] != b).sum(1)).all()
+        assert plan.sku.layout is layout
+    with pytest.raises(bk.UnsupportedError, match="k is 12, must be a multiple of 8"):
+        bk.BinGemmPlan.select(None, bk.BinGemmDescriptor(3, 16, 12, bk.LayoutSku.RCR, element=bk.ElementKind.BIN))
+
+
+def test_stored_weights(rng, library):
+    """Of equal values, whatever the layout: what the layouts are tests/cases/gemm_weights.py has."""
+    x = bk.upload(odd(rng, (20, 128), -2, 2, 8), bk.f16)
+    total = values_of(x).sum(1, keepdims=True)
+    plan = bk.GemmSparse24Plan.select(None, bk.GemmSparse24Descriptor(20, 5, 128, element=bk.f16), library=library)
+    y = bk.empty((20, 5), bk.f16)
+    kept = bk.upload(np.ones((5, 64)), bk.f16)
+    args = bk.GemmSparse24Args(kept, bk.upload(np.full((5, 16), 0x4444), bk.u16), x, y)  # the first two of each four
+    plan.run(None, bk.workspace(plan, args), args)
+    of_two = values_of(x).reshape(20, 32, 4)[..., :2].sum((1, 2))[:, None]
+    np.testing.assert_allclose(values_of(y), np.broadcast_to(of_two, (20, 5)), atol=0.05)
+    fives = bk.upload(np.full((8, 128), 0x55555555), bk.i32)
+    plan = bk.Int4MarlinGemmPlan.select(None, bk.Int4MarlinGemmDescriptor(20, 64, 128, element=bk.f16), library=library)
+    d = bk.empty((20, 64), bk.f16)
+    plan.run(None, None, bk.Int4MarlinGemmArgs(x, fives, bk.upload(np.full((1, 64), 0.5), bk.f16), d))
+    np.testing.assert_allclose(values_of(d), np.broadcast_to(-1.5 * total, (20, 64)), atol=0.05)
+    weights, scales = bk.upload(np.full((64, 16), 0x55555555), bk.i32), bk.upload(np.full((64, 8), 0.5), bk.f16)
+    zeros = bk.upload(np.full((64, 1), 0x33333333), bk.i32)
+    awq = bk.Int4AwqGemmDescriptor(20, 128, 64, split_k_iters=4, element=bk.f16)
+    bk.Int4AwqGemmPlan.select(None, awq, library=library).run(
+        None, None, bk.Int4AwqGemmArgs(x, weights, scales, zeros, d)
+    )
+    np.testing.assert_allclose(values_of(d), np.broadcast_to(total, (20, 64)), atol=0.05)
+    dense = bk.empty((64, 128), bk.f16)
+    plan = bk.Int4AwqDequantizePlan.select(None, bk.Int4AwqDequantizeDescriptor(64, 128, element=bk.f16))
+    plan.run(None, None, bk.Int4AwqDequantizeArgs(weights, scales, zeros, dense))
+    assert (values_of(dense) == 1).all()

@@ -128,6 +128,7 @@ class Row:
     calls: tuple[Call, ...] = ()  # functions on arrays
     is_listed: bool = False  # no output may be another input than in_place says, even one of its extents
     is_bare: bool = False  # no workspace stands before the stream
+    bytes_type: str = ""  # C type of a number of bytes, where `_workspace_bytes` is another name of `_workspace_size`
 
     @property
     def pattern(self) -> str:
@@ -196,9 +197,13 @@ class Row:
 
     def prototypes(self, op: str, slots: dict[str, str]):
         """Yield (result type, function name, parameter list) of one instance's functions."""
-        tail = ["void* stream"] if self.is_bare else ["void* workspace", "size_t workspace_bytes", "void* stream"]
+        size_type = self.bytes_type or "size_t"
+        tail = ["void* stream"] if self.is_bare else ["void* workspace", f"{size_type} workspace_bytes", "void* stream"]
         yield "int32_t", f"{PREFIX}{op}_run", ", ".join([p.prototype(slots) for p in self.params] + tail)
         check = ", ".join(p.prototype(slots, const=p.name not in self.mutable_checks) for p in self.check_params)
         yield "int32_t", f"{PREFIX}{op}_can_implement", check
         if self.workspace:
-            yield "size_t", f"{PREFIX}{op}_workspace_size", ", ".join(p.prototype(slots) for p in self.size_params)
+            size = ", ".join(p.prototype(slots) for p in self.size_params)
+            yield "size_t", f"{PREFIX}{op}_workspace_size", size
+            if self.bytes_type:
+                yield self.bytes_type, f"{PREFIX}{op}_workspace_bytes", size

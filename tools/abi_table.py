@@ -38,6 +38,7 @@ tail           stream: nothing stands between the operands and the stream; by de
 can_implement  names of its parameters, where they are not all of the flat form's; `d*` is an output d
                that it takes as void*
 workspace_size names of its parameters, where they are not all scalars; the class's check_extents() checks these alone
+workspace_bytes  C type of a number of bytes, of a row whose `_workspace_size` is also named `_workspace_bytes`
 
 What implements them, `{T}`, `{U}`, `{I}` standing for dtypes and `{F}` for a function's class, GeluTanh for gelu_tanh:
 
@@ -92,7 +93,7 @@ ROLES = ("extent", "rank", "shape", "stride", "pitch", "axis", "offset", "mode",
 SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
-    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", *CLASSES, "include", "units",
+    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", *CLASSES, "include", "units",
     "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "indexes", "call", "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like", "call"}  # keys that a row does not take from another
@@ -354,6 +355,8 @@ class Section:
             raise TableError("deterministic is yes, no or workspace")
         if section.get("units", "T") != "T" or ("units" in section and "T" not in self.slots):
             raise TableError("units is T, a slot of the row")
+        if "workspace_bytes" in section and "workspace" not in section:
+            raise TableError("workspace_bytes is of a row with a workspace")
         if section.get("sums", "yes") != "yes":
             raise TableError("sums is yes, or not there")
         takes_workspace = not section.get("workspace", "none:").startswith("none:")
@@ -447,6 +450,7 @@ class Section:
             deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
             in_place=in_place, accumulates=accumulates, doc=doc,
             is_listed="in_place" in section, is_bare="tail" in section,
+            bytes_type=section.get("workspace_bytes", ""),
             indexes=parse_indexes(section.get("indexes", ""), params),
             calls=parse_calls(section.get("call", ""), params),
         )  # fmt: skip

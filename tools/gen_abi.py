@@ -176,13 +176,12 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
         + (f"    {ns}::Operands operands;\n" if has_arrays else "")
         + f'    return bk::leave("{op}", {checked});\n}}'
     )
-    if sized:
-        ((_, size, size_params),) = sized
+    for result, size, size_params in sized:
         partial = row.size_params != problem
         checked = "op.check_extents()" if partial else f"{ns}::check(op, operands)"
         operands = "" if partial else f"    {ns}::Operands operands;\n"
         out.append(
-            f"BK_EXPORT size_t {size}({size_params}) {{\n    {make(row.size_params)}\n{operands}"
+            f"BK_EXPORT {result} {size}({size_params}) {{\n    {make(row.size_params)}\n{operands}"
             f'    return bk::workspace_size("{op}", op, {checked});\n}}'
         )
     # Where no wanted output reads an input, NULL is allowed; the first input, of the same extents, stands in for it.

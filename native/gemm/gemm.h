@@ -55,7 +55,7 @@ Matmul<T> make_matmul(GemmLayout layout, int64_t m, int64_t n, int64_t k, const 
 
 // C as the epilogue reads it: not where beta is 0.
 template <class T>
-Status find_c(Epilogue<T>* epilogue, const matmul_element_t<T>* c, const StoredMatrices& c_in, NullC null_c) {
+Status find_c(Epilogue<T>* epilogue, const matmul_result_t<T>* c, const StoredMatrices& c_in, NullC null_c) {
     if (epilogue->beta == 0 || (c == nullptr && null_c == NullC::kIsZero)) return Status::kOk;
     if (c == nullptr) {
         epilogue->c = epilogue->d;

@@ -9,6 +9,7 @@
 #include "core/types/convert.h"
 #include "core/types/dtype.h"
 #include "core/types/fp8.h"
+#include "core/types/nibbles.h"
 #include "elementwise/activations.h"
 #include "elementwise/rectifiers.h"
 
@@ -17,27 +18,48 @@ namespace bk {
 // f32 whose factors are rounded to 10 bits behind the point, to nearest, ties away from zero; sums are f32's.
 struct tf32 {};
 
-// What stands for T: Element in memory, Scalar in alpha, beta and all that follows the sum.
+// What stands for T: Element of A and B in memory, Result of C and D, Scalar in alpha, beta and all that follows the sum.
 template <class T>
 struct MatmulType {
     using Element = T;
+    using Result = T;
     using Scalar = std::conditional_t<std::is_same_v<T, double>, double, float>;
 };
 template <>
 struct MatmulType<tf32> {
     using Element = float;
+    using Result = float;
     using Scalar = float;
+};
+// A "product" of two bits is 1 where they differ.
+template <>
+struct MatmulType<b1x8> {
+    using Element = b1x8;
+    using Result = int32_t;
+    using Scalar = int32_t;
 };
 
 template <class T>
 using matmul_element_t = typename MatmulType<T>::Element;
+template <class T>
+using matmul_result_t = typename MatmulType<T>::Result;
 template <class T>
 using matmul_scalar_t = typename MatmulType<T>::Scalar;
 
 enum class Activation : int32_t { kNone, kRelu, kGelu, kSilu };
 enum class BiasType : int32_t { kElement, kF32, kI32 };
 
+// Two elements to a byte of A, B, C and D.
+template <class T>
+constexpr bool kIsNibbles = std::is_same_v<T, s4x2> || std::is_same_v<T, u4x2>;
+
+// Several elements to a byte of A and B.
+template <class T>
+constexpr bool kIsPacked = kIsNibbles<T> || std::is_same_v<T, b1x8>;
+
 // Where element [i, j] of matrix g lies: g * step + i * row + j * column. One of row and column is 1.
+// Of packed elements these count bytes, and so does k. Along k a byte has neighbours along k; where the other axis is packed,
+// its stride is 0: element [k, j] of B lies at byte k * row + j / kInByte.
 struct MatrixStrides {
     int64_t row, column, step;
 };
@@ -45,7 +67,7 @@ struct MatrixStrides {
 // What is done to a sum before it is stored. `c` and `bias` may be null.
 template <class T>
 struct Epilogue {
-    using E = matmul_element_t<T>;
+    using E = matmul_result_t<T>;
     using S = matmul_scalar_t<T>;
     const E* c;
     E* d;
@@ -59,7 +81,10 @@ struct Epilogue {
         if (bias == nullptr) return S(0);
         if (bias_type == BiasType::kI32) return static_cast<S>(static_cast<const int32_t*>(bias)[j]);
         if (bias_type == BiasType::kF32) return static_cast<S>(static_cast<const float*>(bias)[j]);
-        return element_of(static_cast<const E*>(bias)[j]);
+        if constexpr (kIsNibbles<E>)
+            return S(0);
+        else
+            return element_of(static_cast<const E*>(bias)[j]);
     }
 
     static BK_HD S element_of(E x) {
@@ -72,19 +97,31 @@ struct Epilogue {
     static BK_HD E stored(S z) {
         if constexpr (kIsFp8<E>)
             return float_to_fp8<E>(z);
+        else if constexpr (std::is_same_v<E, S>)
+            return z;
         else if constexpr (std::is_integral_v<E>)
             return to_integer<E>(math::rint<float>(z));
         else
             return narrow<E>(z);
     }
 
+    // Two results of a byte, and a byte of them.
+    static BK_HD void add_pair(S (&z)[2], S factor, E pair) {
+        z[0] += factor * static_cast<S>(low_nibble(pair));
+        z[1] += factor * static_cast<S>(high_nibble(pair));
+    }
+    static BK_HD E stored_pair(S first, S second) { return to_nibbles<E>(first, second); }
+
     static BK_HD S activated(Activation activation, S z) {
-        switch (activation) {
-            case Activation::kRelu: return op::Relu<S>{}(z);
-            case Activation::kGelu: return op::Gelu<S>{}(z);
-            case Activation::kSilu: return op::Silu<S>{}(z);
-            default: return z;
+        if constexpr (!std::is_integral_v<S>) {
+            switch (activation) {
+                case Activation::kRelu: return op::Relu<S>{}(z);
+                case Activation::kGelu: return op::Gelu<S>{}(z);
+                case Activation::kSilu: return op::Silu<S>{}(z);
+                default: break;
+            }
         }
+        return z;
     }
 };
 

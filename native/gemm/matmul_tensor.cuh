@@ -17,8 +17,21 @@ struct TensorKind {
     using E = matmul_element_t<T>;
     using Step = TensorStep<E>;
     using Sum = typename Step::Sum;
-    static constexpr bool kIsInteger = std::is_integral_v<E>;
-    static constexpr int64_t kTerms = kIsInteger ? 32768 : INT64_MAX;  // of at most 2^16
+    static constexpr bool kIsInteger = std::is_integral_v<Sum> && !std::is_same_v<E, b1x8>;
+    static constexpr int64_t kTerms = kIsInteger ? 32768 : INT64_MAX;  // bytes of at most 2^16
+
+    // A sum as what follows takes it, `depth` long.
+    template <class S>
+    static BK_DEVICE matmul_scalar_t<T> finished(S sum, int64_t depth) {
+        if constexpr (std::is_same_v<E, b1x8>) {  // what differs, of all bits that tiles have
+            const int64_t bits = (depth + kMatmulDepth - 1) / kMatmulDepth * kMatmulDepth * kInByte<E>;
+            return static_cast<int32_t>((bits - sum) / 2);
+        } else if constexpr (kWidenedBy<E> != 1) {
+            return static_cast<matmul_scalar_t<T>>(sum / (kWidenedBy<E> * kWidenedBy<E>));
+        } else {
+            return static_cast<matmul_scalar_t<T>>(sum);
+        }
+    }
 };
 
 template <int kSide>
@@ -43,11 +56,23 @@ struct MatmulPlace {
     static BK_DEVICE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 };
 
+// Two results of a byte.
+template <class T>
+BK_DEVICE void store_nibbles(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, matmul_scalar_t<T> first,
+                             matmul_scalar_t<T> second) {
+    matmul_scalar_t<T> z[2] = {e.alpha * first, e.alpha * second};
+    if (e.c != nullptr) e.add_pair(z, e.beta, e.c[matrix * e.c_at.step + i * e.c_at.row + j / 2]);
+    if (e.bias != nullptr)
+        for (int v = 0; v < 2; ++v) z[v] += e.bias_of(j + v);
+    e.d[matrix * e.d_at.step + i * e.d_at.row + j / 2] =
+        e.stored_pair(e.activated(e.activation, z[0]), e.activated(e.activation, z[1]));
+}
+
 // Two results beside one another.
 template <class T>
-BK_DEVICE void store_pair(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, int64_t n, matmul_scalar_t<T> first,
-                          matmul_scalar_t<T> second, bool in_pairs) {
-    using E = matmul_element_t<T>;
+BK_DEVICE void store_elements(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, int64_t n, matmul_scalar_t<T> first,
+                              matmul_scalar_t<T> second, bool in_pairs) {
+    using E = matmul_result_t<T>;
     using S = matmul_scalar_t<T>;
     const bool both = j + 1 < n;
     S z[2] = {e.alpha * first, e.alpha * second};
@@ -76,6 +101,16 @@ BK_DEVICE void store_pair(const Epilogue<T>& e, int64_t matrix, int64_t i, int64
         d[0] = pair.lane[0];
         if (both) d[1] = pair.lane[1];
     }
+}
+
+// `j` is even, and so is n where results share bytes.
+template <class T>
+BK_DEVICE void store_pair(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, int64_t n, matmul_scalar_t<T> first,
+                          matmul_scalar_t<T> second, bool in_pairs) {
+    if constexpr (kIsNibbles<T>)
+        store_nibbles(e, matrix, i, j, first, second);
+    else
+        store_elements(e, matrix, i, j, n, first, second, in_pairs);
 }
 
 // A warp's quarter of the sums.
@@ -107,11 +142,11 @@ struct WarpSums {
                 }
     }
 
-    BK_DEVICE matmul_scalar_t<T> result(int i, int j, int v) const {
+    BK_DEVICE matmul_scalar_t<T> result(int i, int j, int v, int64_t depth) const {
         if constexpr (kIsLong)
-            return static_cast<matmul_scalar_t<T>>(total[i][j][v] + sum[i][j][v]);
+            return Kind::finished(total[i][j][v] + sum[i][j][v], depth);
         else
-            return static_cast<matmul_scalar_t<T>>(sum[i][j][v]);
+            return Kind::finished(sum[i][j][v], depth);
     }
 };
 
@@ -134,7 +169,7 @@ BK_DEVICE void store_sums(const Matmul<T>& p, const WarpSums<T, kSide>& sums, ch
             for (int j = 0; j < WarpSums<T, kSide>::kColumns; ++j)
                 for (int v = 0; v < 4; ++v)
                     band[(warp_band + lane / 4 + v / 2 * 8) * kPitch + warp_column + 8 * j + lane % 4 * 2 + v % 2] =
-                        sums.result(i, j, v);
+                        sums.result(i, j, v, p.k);
         }
         __syncthreads();
 #pragma unroll 1
@@ -261,7 +296,7 @@ Status launch_tiles(const Launch& launch, const Matmul<T>& p) {
 template <class T, int kSide>
 Status launch_by_feed(const Launch& launch, const Matmul<T>& p) {
     using E = matmul_element_t<T>;
-    const bool a_deep = p.a_at.column == 1, b_deep = p.b_at.row == 1;
+    const bool a_deep = p.a_at.column == 1, b_deep = p.b_at.row == 1 && p.b_at.column != 0;
     if (moves_by_16(p.a, p.a_at) && moves_by_16(p.b, p.b_at)) {
         if (a_deep && b_deep) return launch_tiles<T, kSide, Feed::kDeep, Feed::kDeep>(launch, p);
         if constexpr (sizeof(E) > 1) {

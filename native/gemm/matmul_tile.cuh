@@ -26,6 +26,23 @@ template <class E>
 struct TileSource {
     const E* data;
     int64_t rows, depth, row, column;
+
+    // One element, or a byte of packed ones along k; those of a B that is packed the other way lie in several rows.
+    BK_DEVICE E at(int64_t r, int64_t k) const {
+        if constexpr (kInByte<E> > 1) {
+            if (row == 0) {
+                constexpr int kCount = kInByte<E>, kBits = 8 / kCount;
+                const E* const from = data + k * kCount * column + r / kCount;
+                const int shift = static_cast<int>(r % kCount) * kBits;
+                uint32_t bits = 0;
+#pragma unroll
+                for (int i = 0; i < kCount; ++i)
+                    bits |= (static_cast<uint32_t>(from[i * column].bits) >> shift & ((1u << kBits) - 1)) << i * kBits;
+                return E{static_cast<uint8_t>(bits)};
+            }
+        }
+        return data[r * row + k * column];
+    }
 };
 
 BK_DEVICE int deep_place(int row, int chunk) { return row * kMatmulDepth + (chunk ^ (row & 2) ^ (row >> 2 & 1)) * kChunk; }
@@ -83,7 +100,7 @@ public:
 private:
     // Neighbouring threads take neighbours in memory.
     BK_DEVICE void fill_elements(char* to, int64_t k0) const {
-        const bool is_wide = source_.row == 1;
+        const bool is_wide = kInByte<E> > 1 ? source_.row == 0 : source_.row == 1;
         const int thread = line_ * kChunks + chunk_;
 #pragma unroll 1
         for (int i = 0; i < kCopies; ++i) {
@@ -95,7 +112,7 @@ private:
             for (int lane = 0; lane < kLanes; ++lane) {
                 element[lane] = E{};
                 if (r < source_.rows && k + lane < source_.depth)
-                    element[lane] = source_.data[r * source_.row + (k + lane) * source_.column];
+                    element[lane] = source_.at(r, k + lane);
             }
             E* const place = reinterpret_cast<E*>(to + deep_place(line, chunk));
 #pragma unroll

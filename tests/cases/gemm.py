@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from harness.launch import ROWS
-from tools.oracle.numerics import LIMITS, is_float, round_to
+from tools.oracle.numerics import FP8, LARGEST, LIMITS, is_float, round_to
 
 from .model import Array, Bad, Case, Draw, Expected, Idle, Problem
 
@@ -74,7 +74,7 @@ def product(
             cells = arrays[name].values.copy()
             for value in (np.nan, np.inf, -np.inf):
                 cells.flat[draw.rng.integers(cells.size)] = value
-            arrays[name].values = cells
+            arrays[name].values = round_to(cells, draw.dtype)
     scalars = {"m": m, "n": n, "k": k, "alpha": float(numbers[0]), "beta": float(numbers[1])}
     scalars |= {f"ld{name}": arrays[name].strides[0] for name in "abcd"}
     return Problem(scalars, arrays, null=tuple(null), function=draw.function)
@@ -93,10 +93,10 @@ def expected(p, a, b, c, bias):
         return {"d": Expected(value)}
     with np.errstate(invalid="ignore", over="ignore"):
         z = alpha * np.matmul(a, b) + beta * c + bias
+        largest = LARGEST[p.arrays["d"].dtype] if p.arrays["d"].dtype in FP8 else np.inf  # fp8 saturates
         terms = np.abs(alpha) * np.matmul(np.abs(a), np.abs(b)) + np.abs(beta * c) + np.abs(bias)
-        return {
-            "d": Expected(ACTIVATIONS[p.function](z), count=p.scalars["k"], terms=np.where(np.isnan(terms), 0, terms))
-        }
+        z = np.clip(ACTIVATIONS[p.function](z), -largest, largest)
+        return {"d": Expected(z, count=p.scalars["k"], terms=np.where(np.isnan(terms), 0, terms))}
 
 
 def product_reference(p, kind):
@@ -127,7 +127,7 @@ def problems(kind, whole, bias, bias_may_be_null):
     def case(m, n, k, **more):
         more = {"numbers": (numbers[0], 0), **more}
         return lambda d: product(
-            d, m, n, k, kind_of=kind, bias=d.other if bias == "U" else d.dtype if bias else "", **more
+            d, m, n, k, kind_of=kind, bias={"U": d.other, "T": d.dtype}.get(bias, bias) or "", **more
         )
 
     table = {
@@ -189,8 +189,13 @@ def product_case(row):
         row=row.name, problems=table, reference=functools.partial(product_reference, kind=kind),
         tolerance={"d": "product"}, plain="plain", large="large", bad=bad_calls(row), idle=IDLE,
         brief=("gaps", "past_tile", "drawn1") if row.functions or bias else (),
-        full=lambda slots, row=row: slots.get("F", "relu") == "relu" and slots["T"] in ("f32", "bf16", "i8"),
+        full=lambda slots, row=row: slots.get("F", "relu") == "relu" and slots["T"] in ("f32", "bf16", "i8", "fp8e4m3"),
     )  # fmt: skip
+
+
+def is_elsewhere(row):
+    """Whether the case of a row stands in another file."""
+    return any(part in row.name for part in ("_s4_", "_u4_", "_bin_", "_sparse24_"))
 
 
 # --- batches ---
@@ -291,7 +296,7 @@ def dense_bad(row, gemv):
     return tuple(bad)
 
 
-ROWS_OF = [row for row in ROWS.values() if row.family == "gemm"]
+ROWS_OF = [row for row in ROWS.values() if row.name.startswith(("gemm_", "gemv_")) and not is_elsewhere(row)]
 SPECIAL = ("gemm_batched_{T}_rcr_sm80", "gemm_dense_{T}", "gemv_dense_m1_{T}")
 STEP = (Bad("d_step", 2, "stride_d is 0", {"stride_d": 0}, can=2),)
 IDLE_BATCH = {"gemm_batched_{T}_rcr_sm80": "batch_count"}

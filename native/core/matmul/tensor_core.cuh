@@ -2,7 +2,7 @@
 // newer.
 //
 // A step of every type multiplies 16 rows of A by 8 columns of B over 32 bytes along k: 16 elements of 16 bits, 8 of TF32, 32
-// of 8 bits, 4 of f64. With g = lane / 4 and t = lane % 4 a lane has, in 32-bit words along k,
+// of 8 bits, 64 of 4, 256 of 1, 4 of f64. With g = lane / 4 and t = lane % 4 a lane has, in 32-bit words along k,
 //   of A   words t and t + 4 of rows g and g + 8: (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4);
 //   of B   words t and t + 4 of column g;
 //   of D   columns 2t and 2t + 1 of rows g and g + 8.
@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "core/platform.h"
+#include "core/matmul/narrow_factors.cuh"
 #include "core/types/dtype.h"
 
 namespace bk {
@@ -76,7 +77,23 @@ BK_TENSOR_STEP(bf16, float, "f", "m16n8k16", "f32.bf16.bf16.f32")
 BK_TENSOR_STEP(float, float, "f", "m16n8k8", "f32.tf32.tf32.f32")
 BK_TENSOR_STEP(int8_t, int32_t, "r", "m16n8k32", "s32.s8.s8.s32")
 BK_TENSOR_STEP(uint8_t, int32_t, "r", "m16n8k32", "s32.u8.u8.s32")
+#if BK_ON_GPU && __CUDA_ARCH__ >= 890
+BK_TENSOR_STEP(e4m3, float, "f", "m16n8k32", "f32.e4m3.e4m3.f32")
+BK_TENSOR_STEP(e5m2, float, "f", "m16n8k32", "f32.e5m2.e5m2.f32")
+#else
+template <>
+struct TensorStep<e4m3> : StepOfHalves<TensorStep<f16>, e4m3> {};
+template <>
+struct TensorStep<e5m2> : StepOfHalves<TensorStep<f16>, e5m2> {};
+#endif
 #undef BK_TENSOR_STEP
+
+template <>
+struct TensorStep<s4x2> : StepOfBytes<TensorStep<int8_t>, s4x2> {};
+template <>
+struct TensorStep<u4x2> : StepOfBytes<TensorStep<uint8_t>, u4x2> {};
+template <>
+struct TensorStep<b1x8> : StepOfBytes<TensorStep<int8_t>, b1x8> {};
 
 template <>
 struct TensorStep<double> {

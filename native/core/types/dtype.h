@@ -40,6 +40,11 @@ struct u4x2 {
     uint8_t bits;
 };
 
+// Eight bits, the first the lowest.
+struct b1x8 {
+    uint8_t bits;
+};
+
 template <class T>
 struct ComputeType {
     using type = T;

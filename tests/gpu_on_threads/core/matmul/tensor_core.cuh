@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/abi/launch_cuda.h"
+#include "core/matmul/narrow_factors.cuh"
 #include "core/platform.h"
 #include "core/types/dtype.h"
 
@@ -131,5 +132,16 @@ struct TensorStep {
         __syncwarp();
     }
 };
+
+template <>
+struct TensorStep<e4m3> : StepOfHalves<TensorStep<f16>, e4m3> {};
+template <>
+struct TensorStep<e5m2> : StepOfHalves<TensorStep<f16>, e5m2> {};
+template <>
+struct TensorStep<s4x2> : StepOfBytes<TensorStep<int8_t>, s4x2> {};
+template <>
+struct TensorStep<u4x2> : StepOfBytes<TensorStep<uint8_t>, u4x2> {};
+template <>
+struct TensorStep<b1x8> : StepOfBytes<TensorStep<int8_t>, b1x8> {};
 
 }  // namespace bk

@@ -1,0 +1,14 @@
+// Products of packed elements on the GPU: tiles hold bytes as they lie in memory, and steps of the tensor cores widen them.
+#pragma once
+
+#include "gemm/matmul_cuda.cuh"
+#include "gemm/packed.h"
+
+namespace bk {
+
+template <class T>
+Status packed_matmul(const Launch& launch, const Matmul<T>& problem) {
+    return matmul_by_tensor_cores(launch, problem);
+}
+
+}  // namespace bk

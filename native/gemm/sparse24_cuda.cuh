@@ -1,0 +1,124 @@
+// Sparse weights on the GPU. Products of few rows read the weights as they are; for others, where there is a workspace, they
+// become dense, once, and the product is that of dense matrices.
+#pragma once
+
+#include <cstdint>
+
+#include "core/types/vec.h"
+#include "gemm/matmul_cuda.cuh"
+#include "gemm/sparse24.h"
+
+namespace bk {
+
+constexpr int kSparseRows = 8, kSparseWarps = 8;
+
+// N elements that lie at an address of as many, or of one.
+template <int N, class E>
+BK_DEVICE void load_elements(E (&to)[N], const E* from, bool moves) {
+    constexpr int kEach = 16 / sizeof(E) < N ? 16 / sizeof(E) : N;
+    if (moves) {
+#pragma unroll
+        for (int i = 0; i < N; i += kEach) {
+            const Vec<E, kEach> vector = load<kEach>(from + i);
+            for (int e = 0; e < kEach; ++e) to[i + e] = vector.lane[e];
+        }
+    } else {
+        for (int i = 0; i < N; ++i) to[i] = from[i];
+    }
+}
+
+// A warp has a row of weights, and of each 256 terms eight for every lane.
+template <class T>
+__global__ void __launch_bounds__(32 * kSparseWarps)
+    sparse24_rows_kernel(const __grid_constant__ Sparse24<T> p, bool moves) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+    const int64_t j = static_cast<int64_t>(blockIdx.x) * kSparseWarps + warp;
+    if (j >= p.m) return;
+    const T* const values = p.values + j * (p.k / 2);
+    const uint16_t* const places = p.places + j * (p.k / 8);
+    for (int64_t i = static_cast<int64_t>(blockIdx.y) * kSparseRows; i < p.n; i += static_cast<int64_t>(gridDim.y) * kSparseRows) {
+        float sum[kSparseRows] = {};
+        for (int64_t k = 8 * lane; k < p.k; k += 256) {
+            T kept[4], terms[8];
+            load_elements(kept, values + k / 2, moves);
+            spread_groups(kept, places[k / 8], terms);
+#pragma unroll
+            for (int r = 0; r < kSparseRows; ++r) {
+                if (i + r >= p.n) continue;
+                T x[8];
+                load_elements(x, p.x + (i + r) * p.k + k, moves);
+#pragma unroll
+                for (int e = 0; e < 8; ++e) sum[r] = math::fma(widen(x[e]), widen(terms[e]), sum[r]);
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < kSparseRows; ++r) {
+            for (int distance = 16; distance > 0; distance /= 2) sum[r] += __shfl_xor_sync(~0u, sum[r], distance);
+            if (lane == r && i + r < p.n) p.y[(i + r) * p.m + j] = narrow<T>(sum[r]);
+        }
+    }
+}
+
+// Eight terms for each thread; `E` is the elements' bits.
+template <class E>
+__global__ void __launch_bounds__(256)
+    sparse24_spread_kernel(const E* values, const uint16_t* places, E* dense, int64_t words, bool moves) {
+    for (int64_t w = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x; w < words; w += static_cast<int64_t>(gridDim.x) * 256) {
+        E kept[4], terms[8];
+        load_elements(kept, values + 4 * w, moves);
+        spread_groups(kept, places[w], terms);
+        constexpr int kEach = 16 / sizeof(E);
+#pragma unroll
+        for (int i = 0; i < 8; i += kEach) {
+            Vec<E, kEach> vector;
+            for (int e = 0; e < kEach; ++e) vector.lane[e] = terms[i + e];
+            store(dense + 8 * w + i, vector);
+        }
+    }
+}
+
+template <class T>
+struct SparseWorkspace {
+    T* dense = nullptr;
+    char* product = nullptr;
+    size_t product_bytes = 0, bytes = 0;
+
+    SparseWorkspace(int64_t n, int64_t m, int64_t k, void* base) {
+        Carver carver(base);
+        dense = carver.take<T>(m * k);
+        product_bytes = matmul_workspace<T>(n, m, k, 1, Activation::kNone);
+        if (product_bytes > 0) product = carver.take<char>(static_cast<int64_t>(product_bytes));
+        bytes = carver.bytes();
+    }
+};
+
+template <class T>
+size_t sparse24_workspace(int64_t n, int64_t m, int64_t k) {
+    return n <= kSparseRows ? 0 : SparseWorkspace<T>(n, m, k, nullptr).bytes;
+}
+
+template <class T>
+Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
+    bool has_workspace = false;
+    BK_TRY(find_workspace(launch, sparse24_workspace<T>(p.n, p.m, p.k), &has_workspace));
+    if (!has_workspace) {
+        const int64_t rows = ceil_div<int64_t>(p.n, kSparseRows);
+        const dim3 blocks(static_cast<unsigned>(ceil_div<int64_t>(p.m, kSparseWarps)),
+                          static_cast<unsigned>(rows < kMaxGridY ? rows : kMaxGridY));
+        return launch_kernel(launch, {blocks, dim3(32 * kSparseWarps)}, sparse24_rows_kernel<T>, p,
+                             is_aligned(p.x, 16) && is_aligned(p.values, 16));
+    }
+    using E = bits_t<T>;
+    const SparseWorkspace<T> workspace(p.n, p.m, p.k, launch.workspace);
+    const int64_t words = p.m * (p.k / 8), blocks = ceil_div<int64_t>(words, 256);
+    if (words > 0)
+        BK_TRY(launch_kernel(launch, {dim3(static_cast<unsigned>(blocks < kMaxGridX ? blocks : kMaxGridX)), dim3(256)},
+                             sparse24_spread_kernel<E>, reinterpret_cast<const E*>(p.values), p.places,
+                             reinterpret_cast<E*>(workspace.dense), words, is_aligned(p.values, 16)));
+    const StoredMatrices x{1, 0, p.n, p.k, p.k}, w{1, 0, p.m, p.k, p.k}, y{1, 0, p.n, p.m, p.m};
+    const Epilogue<T> epilogue{nullptr, p.y, nullptr, {}, strides_of(y, true), 1, 0, BiasType::kElement, Activation::kNone};
+    const Launch of_product{workspace.product, workspace.product_bytes, launch.stream};
+    return matmul(of_product, make_matmul<T>(kRcr, p.n, p.m, p.k, x, p.x, w, workspace.dense, epilogue));
+}
+
+}  // namespace bk
