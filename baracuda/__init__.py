@@ -81,6 +81,7 @@ from baracuda.kinds import (
     OpCategory,
     ReduceKind,
     ReduceToOp,
+    RotaryPairing,
     ScanKind,
     SegmentKind,
     ShapeLayoutKind,
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
     from baracuda.norm.rows import *  # noqa: F403
     from baracuda.norm.sums import *  # noqa: F403
     from baracuda.reduce import *  # noqa: F403
+    from baracuda.rotary import *  # noqa: F403
     from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape_layout import *  # noqa: F403
@@ -131,7 +133,7 @@ __version__ = "0.1.0"
 
 # Each word stands for <word>Args, <word>Descriptor and <word>Plan of the module.
 _OPS = {
-    "attention": "Alibi AlibiBackward",
+    "attention": "Alibi AlibiBackward KvCacheAppend",
     "elementwise.affine": "Affine",
     "elementwise.binary": "Binary BinaryBackward BinaryCmp BinaryParam BinaryParamBackward",
     "elementwise.cast": "Cast CastSubByte",
@@ -169,6 +171,10 @@ _OPS = {
         "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace ReduceAxes MomentsAxes ArgReduceAxes "
         "MeanAxes"
     ),
+    "rotary": (
+        "Rope RopeBackward RopePositions RopePositionsBackward RopeApply RopeApplyBackward RopeApplyThd "
+        "RopeApplyThdBackward"
+    ),
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape_layout": "Repeat RepeatBackward",
@@ -181,6 +187,9 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _LAZY["set_allocator"] = "_functions.arrays"
 _LAZY["checked"] = "_checks"
+_LAZY |= dict.fromkeys(
+    ("ROPE_DEFAULT_BASE", "LinearScaling", "LongRoPEScaling", "RopeScaledTableBuilder", "YaRNScaling"), "rotary"
+)
 _LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
 
 
@@ -243,6 +252,7 @@ __all__ = [
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
+    "RotaryPairing",
     "ScanKind",
     "ReduceKind",
     "ReduceToOp",

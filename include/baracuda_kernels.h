@@ -124,6 +124,557 @@ BARACUDA_API int32_t baracuda_kernels_alibi_backward_f64_run(int32_t batch, int3
 BARACUDA_API int32_t baracuda_kernels_alibi_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, const void* dy, const void* da, const void* dslope);
 BARACUDA_API size_t baracuda_kernels_alibi_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len);
 
+/*
+ * kv_cache_append_{T}  (T: f32 f16 bf16 f64 i64 i32 i16 i8 u64 u32 u16 u8 bool fp8e4m3 fp8e5m2)
+ * k_cache[b, h, cache_offsets[b] + l] = k_new[b, h, l] and the same of v, in one launch. Rows whose place is
+ * outside [0, max_cache_len) are dropped; all other rows of the caches stay as they are, and so do the offsets.
+ *   in    k_new: T [batch, heads, new_len, d_k]
+ *   in    v_new: T [batch, heads, new_len, d_v]
+ *   in    cache_offsets: i64 [batch]
+ *   inout k_cache: T [batch, heads, max_cache_len, d_k]
+ *   inout v_cache: T [batch, heads, max_cache_len, d_v]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_f32_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_f32_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_f16_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_f16_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_bf16_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_bf16_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_f64_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_f64_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i64_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i64_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i32_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i32_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i16_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i16_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i8_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i8_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u64_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u64_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u32_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u32_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u16_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u16_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u8_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u8_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_bool_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_bool_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_fp8e4m3_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_fp8e4m3_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_fp8e5m2_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_fp8e5m2_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+
+/*
+ * rope_{T}  (T: f32 f16 bf16 f64)
+ * Rotary position embedding (Su et al. 2021) of the pairs of features 2i and 2i + 1: y[2i] = x[2i] cos - x[2i + 1]
+ * sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin of the angle pos base^(-2i / head_dim). pos is the place in the
+ * sequence where pos_default_flag is not 0, and positions may be NULL then; else positions[s]. Angles are exact to
+ * a few units of the compute type's last place at any position up to 2^40, in f32 at any at all. A base that is
+ * not positive and finite gives what pow() makes of it. y may be x.
+ *   in    x: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   y: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+
+/*
+ * rope_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   dx: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_{T}_strided  (T: f32 f16 bf16 f64)
+ * rope on strided operands; features are neighbours. y may be x, of equal strides.
+ *   in    x: T [batch, heads, seq, head_dim at stride_x_b, stride_x_h, stride_x_s]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   y: T [batch, heads, seq, head_dim at stride_y_b, stride_y_h, stride_y_s]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_f32_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_f32_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_f16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_bf16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_f64_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_f64_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+
+/*
+ * rope_backward_{T}_strided  (T: f32 f16 bf16 f64)
+ * rope_backward on strided operands; features are neighbours. dx may be dy, of equal strides.
+ *   in    dy: T [batch, heads, seq, head_dim at stride_dy_b, stride_dy_h, stride_dy_s]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   dx: T [batch, heads, seq, head_dim at stride_dx_b, stride_dx_h, stride_dx_s]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f32_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f32_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_bf16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_half_{T}  (T: f32 f16 bf16 f64)
+ * Rotary position embedding (Su et al. 2021) of the pairs of features i and i + head_dim / 2 (GPT-NeoX, Llama):
+ * y[i] = x[i] cos - x[i + head_dim / 2] sin, y[i + head_dim / 2] = x[i + head_dim / 2] cos + x[i] sin of the angle
+ * pos base^(-2i / head_dim). pos is the place in the sequence where pos_default_flag is not 0, and positions may
+ * be NULL then; else positions[s]. Angles are exact to a few units of the compute type's last place at any
+ * position up to 2^40, in f32 at any at all. A base that is not positive and finite gives what pow() makes of it.
+ * y may be x.
+ *   in    x: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   y: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_half_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_half_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+
+/*
+ * rope_half_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_half: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   dx: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_half_{T}_strided  (T: f32 f16 bf16 f64)
+ * rope_half on strided operands; features are neighbours. y may be x, of equal strides.
+ *   in    x: T [batch, heads, seq, head_dim at stride_x_b, stride_x_h, stride_x_s]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   y: T [batch, heads, seq, head_dim at stride_y_b, stride_y_h, stride_y_s]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_half_f32_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f32_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_half_bf16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f64_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f64_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+
+/*
+ * rope_half_backward_{T}_strided  (T: f32 f16 bf16 f64)
+ * rope_half_backward on strided operands; features are neighbours. dx may be dy, of equal strides.
+ *   in    dy: T [batch, heads, seq, head_dim at stride_dy_b, stride_dy_h, stride_dy_s]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   dx: T [batch, heads, seq, head_dim at stride_dx_b, stride_dx_h, stride_dx_s]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f32_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f32_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_bf16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f64_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f64_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_positions_{T}  (T: f32 f16 bf16 f64)
+ * rope of the first rotary_dim features, the rest staying as they are, at the positions of each batch: y[2i] =
+ * x[2i] cos - x[2i + 1] sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin of the angle positions[b, s] base^(-2i /
+ * rotary_dim). Without positions they are s. y may be x.
+ *   in    x: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [batch, seq], may be NULL
+ *   out   y: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_positions_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+
+/*
+ * rope_positions_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_positions: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [batch, seq], may be NULL
+ *   out   dx: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_positions_half_{T}  (T: f32 f16 bf16 f64)
+ * rope_half of the first rotary_dim features, the rest staying as they are, at the positions of each batch: y[i] =
+ * x[i] cos - x[i + rotary_dim / 2] sin, y[i + rotary_dim / 2] = x[i + rotary_dim / 2] cos + x[i] sin of the angle
+ * positions[b, s] base^(-2i / rotary_dim). Without positions they are s. y may be x.
+ *   in    x: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [batch, seq], may be NULL
+ *   out   y: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+
+/*
+ * rope_positions_half_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_positions_half: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [batch, seq], may be NULL
+ *   out   dx: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_apply_{T}  (T: f32 f16 bf16 f64)
+ * Rotary position embedding of rows [bh, seq, d] with td = seq * d by tables of cosines and sines: y[2i] = x[2i]
+ * cos - x[2i + 1] sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin with the tables' entry bh * stride_b + s * d / 2 + i,
+ * so that all rows of bh share a table where stride_b is 0. y may be x.
+ *   in    x: T [bh, td]
+ *   in    cos_tab: f32 [bh by stride_b, table_row]
+ *   in    sin_tab: f32 [bh by stride_b, table_row]
+ *   out   y: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_apply: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [bh, td]
+ *   in    cos_tab: f32 [bh by stride_b, table_row]
+ *   in    sin_tab: f32 [bh by stride_b, table_row]
+ *   out   dx: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_interleaved_{T}  (T: f32 f16 bf16 f64)
+ * Another name of rope_apply_{T}.
+ *   in    x: T [bh, td]
+ *   in    cos_tab: f32 [bh by stride_b, table_row]
+ *   in    sin_tab: f32 [bh by stride_b, table_row]
+ *   out   y: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_interleaved_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_apply_interleaved: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [bh, td]
+ *   in    cos_tab: f32 [bh by stride_b, table_row]
+ *   in    sin_tab: f32 [bh by stride_b, table_row]
+ *   out   dx: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_thd_{T}  (T: f32 f16 bf16 f64)
+ * Rotary position embedding of tokens [t_outer, h_heads, d] by tables of cosines and sines: y[2i] = x[2i] cos -
+ * x[2i + 1] sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin with the tables' entry t * stride_b + i, so that all tokens
+ * have one angle where stride_b is 0. y may be x.
+ *   in    x: T [t_outer, h_heads, d]
+ *   in    cos_tab: f32 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f32 [t_outer by stride_b, table_row]
+ *   out   y: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_bf16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_thd_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_apply_thd: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [t_outer, h_heads, d]
+ *   in    cos_tab: f32 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f32 [t_outer by stride_b, table_row]
+ *   out   dx: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_bf16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_half_{T}  (T: f32 f16 bf16 f64)
+ * Rotary position embedding of rows [bh, seq, d] with td = seq * d by tables of cosines and sines: y[i] = x[i] cos
+ * - x[i + d / 2] sin, y[i + d / 2] = x[i + d / 2] cos + x[i] sin with the tables' entry bh * stride_b + s * d / 2
+ * + i, so that all rows of bh share a table where stride_b is 0. y may be x.
+ *   in    x: T [bh, td]
+ *   in    cos_tab: f32 [bh by stride_b, table_row]
+ *   in    sin_tab: f32 [bh by stride_b, table_row]
+ *   out   y: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_half_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_apply_half: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [bh, td]
+ *   in    cos_tab: f32 [bh by stride_b, table_row]
+ *   in    sin_tab: f32 [bh by stride_b, table_row]
+ *   out   dx: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_thd_half_{T}  (T: f32 f16 bf16 f64)
+ * Rotary position embedding of tokens [t_outer, h_heads, d] by tables of cosines and sines: y[i] = x[i] cos - x[i
+ * + d / 2] sin, y[i + d / 2] = x[i + d / 2] cos + x[i] sin with the tables' entry t * stride_b + i, so that all
+ * tokens have one angle where stride_b is 0. y may be x.
+ *   in    x: T [t_outer, h_heads, d]
+ *   in    cos_tab: f32 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f32 [t_outer by stride_b, table_row]
+ *   out   y: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_bf16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_thd_half_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_apply_thd_half: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [t_outer, h_heads, d]
+ *   in    cos_tab: f32 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f32 [t_outer by stride_b, table_row]
+ *   out   dx: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_bf16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_f64tab_{T}  (T: f64)
+ * Rotary position embedding of rows [bh, seq, d] with td = seq * d by tables of cosines and sines of f64: y[2i] =
+ * x[2i] cos - x[2i + 1] sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin with the tables' entry bh * stride_b + s * d /
+ * 2 + i, so that all rows of bh share a table where stride_b is 0. y may be x.
+ *   in    x: T [bh, td]
+ *   in    cos_tab: f64 [bh by stride_b, table_row]
+ *   in    sin_tab: f64 [bh by stride_b, table_row]
+ *   out   y: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_f64tab_backward_{T}  (T: f64)
+ * Gradient of rope_apply_f64tab: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [bh, td]
+ *   in    cos_tab: f64 [bh by stride_b, table_row]
+ *   in    sin_tab: f64 [bh by stride_b, table_row]
+ *   out   dx: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_half_f64tab_{T}  (T: f64)
+ * Rotary position embedding of rows [bh, seq, d] with td = seq * d by tables of cosines and sines of f64: y[i] =
+ * x[i] cos - x[i + d / 2] sin, y[i + d / 2] = x[i + d / 2] cos + x[i] sin with the tables' entry bh * stride_b + s
+ * * d / 2 + i, so that all rows of bh share a table where stride_b is 0. y may be x.
+ *   in    x: T [bh, td]
+ *   in    cos_tab: f64 [bh by stride_b, table_row]
+ *   in    sin_tab: f64 [bh by stride_b, table_row]
+ *   out   y: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_half_f64tab_backward_{T}  (T: f64)
+ * Gradient of rope_apply_half_f64tab: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [bh, td]
+ *   in    cos_tab: f64 [bh by stride_b, table_row]
+ *   in    sin_tab: f64 [bh by stride_b, table_row]
+ *   out   dx: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_thd_f64tab_{T}  (T: f64)
+ * Rotary position embedding of tokens [t_outer, h_heads, d] by tables of cosines and sines of f64: y[2i] = x[2i]
+ * cos - x[2i + 1] sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin with the tables' entry t * stride_b + i, so that all
+ * tokens have one angle where stride_b is 0. y may be x.
+ *   in    x: T [t_outer, h_heads, d]
+ *   in    cos_tab: f64 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f64 [t_outer by stride_b, table_row]
+ *   out   y: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_thd_f64tab_backward_{T}  (T: f64)
+ * Gradient of rope_apply_thd_f64tab: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [t_outer, h_heads, d]
+ *   in    cos_tab: f64 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f64 [t_outer by stride_b, table_row]
+ *   out   dx: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_thd_half_f64tab_{T}  (T: f64)
+ * Rotary position embedding of tokens [t_outer, h_heads, d] by tables of cosines and sines of f64: y[i] = x[i] cos
+ * - x[i + d / 2] sin, y[i + d / 2] = x[i + d / 2] cos + x[i] sin with the tables' entry t * stride_b + i, so that
+ * all tokens have one angle where stride_b is 0. y may be x.
+ *   in    x: T [t_outer, h_heads, d]
+ *   in    cos_tab: f64 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f64 [t_outer by stride_b, table_row]
+ *   out   y: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_thd_half_f64tab_backward_{T}  (T: f64)
+ * Gradient of rope_apply_thd_half_f64tab: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [t_outer, h_heads, d]
+ *   in    cos_tab: f64 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f64 [t_outer by stride_b, table_row]
+ *   out   dx: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
 /* ---- elementwise ----------------------------------------------------------------------------------------------- */
 
 /*

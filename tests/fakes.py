@@ -100,6 +100,8 @@ EXAMPLES = {
     "BinaryBackward": (bk.BinaryKind.MUL, SHAPE), "BinaryCmp": (bk.BinaryCmpKind.EQ, SHAPE),
     "BinaryParam": (LERP, SHAPE, 0.5), "Cast": (SHAPE, bk.f16), "CastSubByte": (SHAPE, bk.s4),
     "EmbeddingBag": (10, 4, 3, 7, SUM), "Fill": (SHAPE, 1),
+    "KvCacheAppend": (2, 3, 4, 9, 8, 6), "Rope": (2, 3, 4, 8), "RopePositions": (2, 3, 4, 8, 500.0, 4),
+    "RopeApply": (6, 4, 8), "RopeApplyThd": (5, 3, 8),
     "Reduce": (bk.ReduceKind.SUM, SHAPE, 1), "ArgReduce": (bk.ArgReduceKind.ARGMAX, SHAPE, 1),
     "BoolReduce": (bk.ReduceKind.ANY, SHAPE, 1), "CountReduce": (bk.ReduceKind.COUNT_NONZERO, SHAPE, 1),
     "ReduceAxes": (bk.ReduceKind.SUM, SHAPE, (0, 1)), "MomentsAxes": (bk.ReduceKind.VAR, SHAPE, (1,)),

@@ -17,7 +17,8 @@ from baracuda._optable import Param, Row, rows
 
 REQUIRED = object()  # the default of an argument that has none
 _CALLED = ("gemm", "loss", "norm", "reduce", "softmax")  # families whose rows name their functions by `call`
-PLANS_ALONE = ("gemm", "gemv", "loss_flce")  # what the names of ops without functions of arrays begin with
+# What the names of ops without functions of arrays begin with.
+PLANS_ALONE = ("gemm", "gemv", "kv_cache", "loss_flce")
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
@@ -133,7 +134,12 @@ def specs() -> dict[str, Spec]:
     """All functions by name."""
     found: dict[str, list[tuple[str, Row, str]]] = {}
     for row in rows():
-        if row.pattern.endswith("_strided") or row.family in _CALLED:
+        if (
+            row.pattern.endswith("_strided")
+            or row.family in _CALLED
+            or row.calls
+            or row.pattern.startswith(PLANS_ALONE)
+        ):
             continue
         for function in row.functions or ("",):
             pattern = row.pattern.replace("{F}", function)
