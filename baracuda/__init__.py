@@ -83,6 +83,7 @@ from baracuda.kinds import (
     PadMode,
     ReduceKind,
     ReduceToOp,
+    RotaryPairing,
     ScanKind,
     SegmentKind,
     ShapeLayoutKind,
@@ -129,6 +130,7 @@ if TYPE_CHECKING:
     from baracuda.norm.rows import *  # noqa: F403
     from baracuda.norm.sums import *  # noqa: F403
     from baracuda.reduce import *  # noqa: F403
+    from baracuda.rotary import *  # noqa: F403
     from baracuda.scan import *  # noqa: F403
     from baracuda.segment import *  # noqa: F403
     from baracuda.shape.concat import *  # noqa: F403
@@ -143,7 +145,7 @@ __version__ = "0.1.0"
 
 # Each word stands for <word>Args, <word>Descriptor and <word>Plan of the module.
 _OPS = {
-    "attention": "Alibi AlibiBackward",
+    "attention": "Alibi AlibiBackward KvCacheAppend",
     "elementwise.affine": "Affine",
     "elementwise.binary": "Binary BinaryBackward BinaryCmp BinaryParam BinaryParamBackward",
     "elementwise.cast": "Cast CastSubByte",
@@ -188,6 +190,10 @@ _OPS = {
         "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace ReduceAxes MomentsAxes ArgReduceAxes "
         "MeanAxes"
     ),
+    "rotary": (
+        "Rope RopeBackward RopePositions RopePositionsBackward RopeApply RopeApplyBackward RopeApplyThd "
+        "RopeApplyThdBackward"
+    ),
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": (
         "SegmentSum SegmentMean SegmentMax SegmentMin SegmentProd UnsortedSegmentSum UnsortedSegmentMean "
@@ -211,6 +217,9 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _LAZY["set_allocator"] = "_functions.arrays"
 _LAZY["checked"] = "_checks"
+_LAZY |= dict.fromkeys(
+    ("ROPE_DEFAULT_BASE", "LinearScaling", "LongRoPEScaling", "RopeScaledTableBuilder", "YaRNScaling"), "rotary"
+)
 _LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
 
 
@@ -275,6 +284,7 @@ __all__ = [
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
+    "RotaryPairing",
     "ScanKind",
     "ReduceKind",
     "ReduceToOp",

@@ -1,7 +1,10 @@
-"""Attention with linear biases (Press et al. 2022, without mask).
+"""Attention with linear biases, and the caches of keys and values.
 
-out[b, h, i, j] = scores[b, h, i, j] + slopes[h] * (j - i), both positions counted from 0. Backward: dscores = dy and
+ALiBi (Press et al. 2022, without mask): out[b, h, i, j] = scores[b, h, i, j] + slopes[h] * (j - i), both positions counted from 0. Backward: dscores = dy and
 dslopes[h] = sum over b, i, j of dy[b, h, i, j] * (j - i); either may be None, not both. out may be scores, dscores dy.
+
+Cache append: row l of k_new[b, h] goes to row cache_offsets[b] + l of k_cache[b, h], and the same of v; rows outside
+[0, max_cache_len) are dropped, all others of the caches stay as they are.
 """
 
 from __future__ import annotations
@@ -64,3 +67,36 @@ class AlibiBackwardPlan(Plan):
     descriptor_type = AlibiBackwardDescriptor
     args_type = AlibiBackwardArgs
     names: ClassVar = {**_EXTENTS, "da": "dscores", "dslope": "dslopes"}
+
+
+@dataclasses.dataclass(frozen=True)
+class KvCacheAppendDescriptor(Descriptor):
+    """Elements of any dtype of 8 bits or more; their bits are moved."""
+
+    batch_size: int = descriptor.extent()
+    num_heads: int = descriptor.extent()
+    new_len: int = descriptor.extent()
+    max_cache_len: int = descriptor.extent()
+    d_k: int = descriptor.extent()
+    d_v: int = descriptor.extent()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class KvCacheAppendArgs(Args):
+    """cache_offsets: batch_size places, i64, which stay as they are."""
+
+    k_new: Viewable
+    v_new: Viewable
+    cache_offsets: Viewable
+    k_cache: Viewable
+    v_cache: Viewable
+
+
+class KvCacheAppendPlan(Plan):
+    __slots__ = ()
+    op = "kv_cache_append_{T}"
+    category = OpCategory.ATTENTION
+    kind = AttentionKind.KV_CACHE
+    descriptor_type = KvCacheAppendDescriptor
+    args_type = KvCacheAppendArgs
+    names: ClassVar = {"batch": "batch_size", "heads": "num_heads"}

@@ -115,6 +115,13 @@ class DenseLayout(IntEnum):
     CRR = 2
 
 
+class RotaryPairing(IntEnum):
+    """Of D features: 2i with 2i + 1 (GPT-J), or i with i + D / 2 (GPT-NeoX, Llama)."""
+
+    ADJACENT = 0
+    HALVES = 1
+
+
 class ActivationKind(IntEnum):
     RELU = 0
     GELU = 1

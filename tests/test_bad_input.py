@@ -18,7 +18,7 @@ ANY_SIGN = {
     "correction", "stride_a", "stride_b", "stride_c", "stride_d", "query_offset", "fill_bits",
 }  # fmt: skip
 # what repeats an entry of a host array, whose other values alone are wrong, and flags
-REPEATED = re.compile(r"(scan|softmax|reduce)_(extent|stride_\w+)|reverse|hard")
+REPEATED = re.compile(r"(scan|softmax|reduce)_(extent|stride_\w+)|stride_d?[xy]_[bhs]|reverse|hard|pos_default_flag")
 MARKER = "alibi_f32: batch is -77, must be >= 0"
 
 

@@ -16,6 +16,7 @@ UNUSED = re.compile(
     r"((unary_(powf|powi|threshold)|binary_lerp|ternary_addc(mul|div))(_backward)?_(f32|f16|bf16|f64)(_strided)?)"
     r"|(((rms|layer)_norm|(log_)?softmax)(_backward)?_(f32|f16|bf16|f64)_strided)"
     r"|((flip|roll|permute)_.*_strided)"
+    r"|(rope_apply_interleaved.*)"
     r"|(loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*)"
 )
 
@@ -39,7 +40,8 @@ def views_for(plan, form, strided):
             pointer = form.pointers[operand.name]
             has_gaps = strided and form.is_strided(pointer)
             strides = [2 * step for step in bk.contiguous_stride(operand.extents)] if has_gaps else None
-            if has_gaps and any(p.role == "pitch" and p.of == pointer.name for p in form.row.params):
+            steps = form.strided.row.params if form.strided else ()
+            if has_gaps and any(p.of == pointer.name and (p.role == "pitch" or p.name.endswith("_s")) for p in steps):
                 strides[-1] = 1  # elements of a row are neighbours
             views[operand.name] = raw(operand.extents, kinds[-1], (k + 1) << 20, strides=strides)
     return views

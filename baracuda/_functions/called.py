@@ -16,6 +16,7 @@ _KINDS = {
     "reduce_to": ("input_stride",), "trace": ("stride_row",), "reduce": ("reduce_extent", "output_shape"),
     "reduce_axes": ("reduce_axes_mask",), "reduce_backward": ("stride_dx", "stride_dy"), "loss": ("reduction_mode",),
     "matmul": ("layout", "batch"), "linear": ("lda", "bias"),
+    "rope": ("head_dim", "positions"), "rope_apply": ("td", "cos_tab"), "rope_apply_thd": ("t_outer", "cos_tab"),
 }  # fmt: skip
 
 

@@ -13,4 +13,9 @@ struct AlibiFunctor;
 template <class T, class Index>
 constexpr Tuning kTuning<AlibiFunctor<T, Index>> = {2, 40};
 
+// Rotations: rows in flight in a thread, threads of a block, and as many blocks as fill the chip twice.
+constexpr int kRotaryUnroll = 4;
+constexpr int kRotaryThreads = 256;
+constexpr int64_t kRotaryBlocks = 2112;
+
 }  // namespace bk

@@ -1,0 +1,112 @@
+"""Layouts of rotary position embeddings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from baracuda._functions.layout import Layout, Shape, check_shape, contiguous, viewed
+from baracuda._functions.spec import Spec
+from baracuda._scalars import INT32_MAX, as_integer
+from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.tensor import TensorRef
+
+
+def _pairs(name: str, shape: Shape, least: int) -> Shape:
+    """The shape of the data, whose features come in pairs."""
+    if len(shape) < least or (shape[-1] % 2):
+        raise InvalidProblemError(f"{name} has shape {shape}, must have {least} axes or more, and the last one even")
+    if max(shape) > INT32_MAX:
+        raise UnsupportedError(f"{name} has shape {shape}: extents of more than {INT32_MAX} are not supported")
+    return shape
+
+
+def by_positions(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """x of two to four axes, (batch, heads, seq, head_dim) where all are there; features that are neighbours."""
+    given, result = spec.arrays[0].pointer, spec.outputs[0].pointer
+    shape = _pairs(spec.arrays[0].name, shapes[spec.arrays[0].name], 2)
+    if len(shape) > 4:
+        raise UnsupportedError(f"{spec.arrays[0].name} has shape {shape}; at most four axes are supported")
+    whole = (1,) * (4 - len(shape)) + shape
+    values: dict[str, Any] = dict(zip(("batch", "heads", "seq", "head_dim"), whole))
+    positions = (whole[2],)
+    if any(param.name == "rotary_dim" for param in spec.row.params):
+        part = numbers["rotary_dim"]
+        values["rotary_dim"] = whole[3] if part is None else as_integer("rotary_dim", part, 0, whole[3])
+        positions = (whole[0], whole[2])
+    if "positions" in shapes:
+        check_shape("positions", shapes["positions"], positions)
+    strides = [param.name for param in spec.row.params if param.role == "stride"]
+
+    def place(views: dict[str, TensorRef | None]) -> dict[str, Any]:
+        return {"pos_default_flag": int(views["positions"] is None)}
+
+    def seen(view: TensorRef) -> TensorRef | None:
+        if view.strides and view.strides[-1] != 1 and view.shape[-1] > 1:
+            return None
+        return viewed(view, whole, (0,) * (4 - len(shape)) + view.strides[:-1] + (1,))
+
+    is_strided = "rotary_dim" not in values
+    see = seen if is_strided else (lambda view: viewed(view, whole, _dense(whole)) if view.is_dense else None)
+    extents = {given: whole, "positions": positions, result: whole}
+    steps = {f"stride_{name}_{axis}": k for name in (given, result) for k, axis in enumerate("bhs")}
+    return Layout(
+        values, extents, {result: shape}, seen={given: see, result: see, "positions": contiguous}, steps=steps,
+        place=place if is_strided else None,
+    )  # fmt: skip
+
+
+def _dense(shape: Shape) -> tuple[int, ...]:
+    return tuple([math.prod(shape[axis + 1 :]) for axis in range(len(shape))])
+
+
+def by_tables(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    name, (given, result) = spec.arrays[0].name, (spec.arrays[0].pointer, spec.outputs[0].pointer)
+    shape = _pairs(name, shapes[name], 2)
+    places, d = shape[-2:]
+    _has_features(name, shape)
+    own, shared = (*shape[:-1], d // 2), (places, d // 2)
+    tables = {a.name: shapes[a.name] for a in spec.arrays[1:]}
+    shares = all([have == shared for have in tables.values()])
+    for table, have in tables.items():
+        if not shares and have != own:
+            raise InvalidProblemError(f"{table} has shape {have}, expected {shared} or {own}")
+    rows, td = math.prod(shape[:-2]), places * d
+    if max(rows, td) > INT32_MAX:
+        raise UnsupportedError(f"{name} has shape {shape}: more than {INT32_MAX} rows, or elements of each")
+    values = {"bh": rows, "td": td, "d": d, "stride_b": 0 if shares else td // 2}
+    table = (1, td // 2) if shares else (rows, td // 2)
+    return _flat(spec, values, {given: (rows, td), "cos_tab": table, "sin_tab": table, result: (rows, td)}, shape)
+
+
+def of_tokens(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    name, (given, result) = spec.arrays[0].name, (spec.arrays[0].pointer, spec.outputs[0].pointer)
+    shape = _pairs(name, shapes[name], 3)
+    if len(shape) > 3:
+        raise InvalidProblemError(f"{name} has shape {shape}, expected (tokens, heads, d)")
+    _has_features(name, shape)
+    tokens, heads, d = shape
+    tables = {a.name: shapes[a.name] for a in spec.arrays[1:]}
+    shares = all([have == (d // 2,) for have in tables.values()])
+    for each, have in tables.items():
+        if not shares and have != (tokens, d // 2):
+            raise InvalidProblemError(f"{each} has shape {have}, expected {(tokens, d // 2)} or {(d // 2,)}")
+    values = {"t_outer": tokens, "h_heads": heads, "d": d, "stride_b": 0 if shares else d // 2}
+    table = (1 if shares else tokens, d // 2)
+    return _flat(spec, values, {given: shape, "cos_tab": table, "sin_tab": table, result: shape}, shape)
+
+
+def _has_features(name: str, shape: Shape) -> None:
+    if not shape[-1]:
+        raise InvalidProblemError(f"{name} has shape {shape}, must have features")
+
+
+def _flat(spec: Spec, values: dict[str, Any], extents: dict[str, Shape], shape: Shape) -> Layout:
+    """Operands in row-major order, which C sees with other axes."""
+
+    def see(whole: Shape) -> Any:
+        return lambda view: viewed(view, whole, _dense(whole)) if view.is_dense else None
+
+    result = spec.outputs[0].pointer
+    return Layout(values, extents, {result: shape}, seen={name: see(whole) for name, whole in extents.items()})

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "attention/kv_cache_append.h"
+
+namespace bk {
+
+// The rows of a plane that have a place lie together on both sides.
+inline Status append_rows(const Launch&, const CacheShape& shape, const int64_t* offsets, const CacheRows (&both)[2]) {
+    const int64_t row_bytes = both[0].row_bytes + both[1].row_bytes;
+    parallel_ranges(shape.rows(), grain_for(2 * row_bytes), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end;) {
+            const int64_t plane = row / shape.new_len, first = row % shape.new_len;
+            const int64_t count = std::min(shape.new_len - first, end - row);
+            const int64_t offset = offsets[plane / shape.heads];
+            // Clamped so that sums with l stay inside 64 bits.
+            const int64_t low = std::max(first, offset < 0 ? (offset < -shape.new_len ? shape.new_len : -offset) : int64_t{0});
+            const int64_t high = offset > shape.max_len ? first : std::min(first + count, shape.max_len - offset);
+            if (low < high)
+                for (const CacheRows& rows : both) {
+                    if (rows.row_bytes == 0) continue;
+                    memcpy(rows.cache + (plane * shape.max_len + offset + low) * rows.row_bytes,
+                           rows.source + (plane * shape.new_len + low) * rows.row_bytes,
+                           static_cast<size_t>((high - low) * rows.row_bytes));
+                }
+            row += count;
+        }
+    });
+    return Status::kOk;
+}
+
+}  // namespace bk

@@ -1,0 +1,195 @@
+// A thread has a vector of pairs at one place and walks the rows of its block's share of the group, a few of them in flight.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "attention/rotation.h"
+#include "attention/tune.h"
+#include "core/math/fastdiv.h"
+
+namespace bk {
+
+// How a thread reaches its pairs: neighbours within one vector, a vector of each half, or two elements by themselves.
+enum class PairAccess { kJoined, kSplit, kSingle };
+
+template <class T, PairAccess kAccess>
+struct PairVectors {
+    static constexpr int kLanes = kAccess == PairAccess::kSingle ? 1 : kVectorLanes<T>;
+    static constexpr int kPairs = kAccess == PairAccess::kJoined ? kLanes / 2 : kLanes;
+    Vec<T, kLanes> first, second;  // joined pairs are in the first
+
+    BK_DEVICE void load_from(const T* p, int64_t distance) {
+        first = load<kLanes>(p);
+        if constexpr (kAccess != PairAccess::kJoined) second = load<kLanes>(p + distance);
+    }
+    BK_DEVICE void store_to(T* p, int64_t distance) const {
+        store<kLanes>(p, first);
+        if constexpr (kAccess != PairAccess::kJoined) store<kLanes>(p + distance, second);
+    }
+    template <class C>
+    BK_DEVICE void rotate(const CosSin<C> (&angle)[kPairs]) {
+#pragma unroll
+        for (int p = 0; p < kPairs; ++p) {
+            T& a = kAccess == PairAccess::kJoined ? first.lane[2 * p] : first.lane[p];
+            T& b = kAccess == PairAccess::kJoined ? first.lane[2 * p + 1] : second.lane[p];
+            const Rotated<C> turned = rotate_pair<C>(widen(a), widen(b), angle[p]);
+            a = narrow<T>(turned.first);
+            b = narrow<T>(turned.second);
+        }
+    }
+};
+
+template <int kPairs, class C, class U>
+BK_DEVICE void find_angles(const RotaryTables<U>& tables, int64_t group, int64_t place, int64_t pair,
+                           CosSin<C> (&angle)[kPairs]) {
+    constexpr int kLanes = kPairs < kVectorLanes<U> ? kPairs : kVectorLanes<U>;
+    const auto row = tables.template row<C>(group, place);
+#pragma unroll
+    for (int p = 0; p < kPairs; p += kLanes) {
+        const Vec<U, kLanes> cos = load<kLanes>(row.cos + pair + p), sin = load<kLanes>(row.sin + pair + p);
+#pragma unroll
+        for (int lane = 0; lane < kLanes; ++lane)
+            angle[p + lane] = {static_cast<C>(cos.lane[lane]), static_cast<C>(sin.lane[lane])};
+    }
+}
+
+template <int kPairs, class C>
+BK_DEVICE void find_angles(const RotaryPositions& positions, int64_t group, int64_t place, int64_t pair,
+                           CosSin<C> (&angle)[kPairs]) {
+    const int64_t position = positions.at(group, place);
+    WideFloat frequency = positions.frequencies.at(pair);
+#pragma unroll
+    for (int p = 0; p < kPairs; ++p) {
+        angle[p] = cos_sin<C>(position, frequency);
+        if (p + 1 < kPairs) frequency = positions.frequencies.after(frequency);
+    }
+}
+
+// What the threads share. Items are the parts of the rows of one member of every group: `turned` of each row have pairs, the
+// others features that stay.
+struct RotaryWalk {
+    RotaryShape shape;
+    int64_t items, turned, parts;
+    int64_t rows_of_block;
+    int64_t step, distance;  // elements from one part to the next, and between the members of a pair
+    FastDiv<uint32_t> by_parts, by_places;
+};
+
+struct RotaryItem {
+    int64_t group, place, part;
+};
+
+BK_DEVICE RotaryItem rotary_item(const RotaryWalk& walk, int64_t item) {
+    if (walk.items < int64_t{1} << 31) {
+        const auto row = walk.by_parts(static_cast<uint32_t>(item));
+        const auto group = walk.by_places(row.quotient);
+        return {group.quotient, group.remainder, row.remainder};
+    }
+    const int64_t row = item / walk.parts;
+    return {row / walk.shape.places, row % walk.shape.places, item % walk.parts};
+}
+
+// Rows [first, last) of the group, from x and y on.
+template <class T, PairAccess kAccess>
+BK_DEVICE void rotate_rows(const RotaryWalk& walk, const T* x, T* y, int64_t first, int64_t last,
+                           const CosSin<compute_t<T>> (&angle)[PairVectors<T, kAccess>::kPairs]) {
+    const RotaryShape& shape = walk.shape;
+    int64_t outer = first / shape.inner, inner = first - outer * shape.inner;
+    for (int64_t row = first; row < last; row += kRotaryUnroll) {
+        PairVectors<T, kAccess> value[kRotaryUnroll];
+        T* to[kRotaryUnroll];
+#pragma unroll
+        for (int u = 0; u < kRotaryUnroll; ++u) {
+            if (row + u >= last) break;
+            value[u].load_from(x + (outer * shape.x.outer + inner * shape.x.inner), walk.distance);
+            to[u] = y + (outer * shape.y.outer + inner * shape.y.inner);
+            if (++inner == shape.inner) {
+                inner = 0;
+                ++outer;
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < kRotaryUnroll; ++u) {
+            if (row + u >= last) break;
+            value[u].rotate(angle);
+            value[u].store_to(to[u], walk.distance);
+        }
+    }
+}
+
+template <class T, int kLanes>
+BK_DEVICE void copy_rows(const RotaryShape& shape, const T* x, T* y, int64_t first, int64_t last) {
+    if (x == y) return;
+    for (int64_t row = first; row < last; ++row) {
+        const int64_t outer = row / shape.inner, inner = row - outer * shape.inner;
+        store<kLanes>(y + (outer * shape.y.outer + inner * shape.y.inner),
+                      load<kLanes>(x + (outer * shape.x.outer + inner * shape.x.inner)));
+    }
+}
+
+template <class Angles, class T, PairAccess kAccess>
+__global__ void __launch_bounds__(kRotaryThreads) rotate_kernel(const T* x, T* y, RotaryWalk walk, Angles angles) {
+    using Pairs = PairVectors<T, kAccess>;
+    using C = compute_t<T>;
+    const RotaryShape& shape = walk.shape;
+    const int64_t number = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+    if (number >= walk.items) return;
+    const RotaryItem item = rotary_item(walk, number);
+    x += item.group * shape.x.group + item.place * shape.x.place;
+    y += item.group * shape.y.group + item.place * shape.y.place;
+    const int64_t first = blockIdx.y * walk.rows_of_block, rows = shape.outer * shape.inner;
+    const int64_t last = first + walk.rows_of_block < rows ? first + walk.rows_of_block : rows;
+    if (item.part >= walk.turned) {
+        const int64_t offset = 2 * shape.pairs + (item.part - walk.turned) * Pairs::kLanes;
+        return copy_rows<T, Pairs::kLanes>(shape, x + offset, y + offset, first, last);
+    }
+    CosSin<C> angle[Pairs::kPairs];
+    find_angles<Pairs::kPairs, C>(angles, item.group, item.place, item.part * Pairs::kPairs, angle);
+    if (shape.is_inverse)
+#pragma unroll
+        for (CosSin<C>& each : angle) each.sin = -each.sin;
+    rotate_rows<T, kAccess>(walk, x + item.part * walk.step, y + item.part * walk.step, first, last, angle);
+}
+
+template <PairAccess kAccess, class Angles, class T>
+Status launch_rotation(const Launch& launch, const RotaryShape& shape, const Angles& angles, const T* x, T* y) {
+    using Pairs = PairVectors<T, kAccess>;
+    RotaryWalk walk{};
+    walk.shape = shape;
+    walk.turned = shape.pairs / Pairs::kPairs;
+    walk.parts = walk.turned + shape.rest / Pairs::kLanes;
+    walk.items = shape.groups * shape.places * walk.parts;
+    walk.step = kAccess == PairAccess::kSingle && !shape.is_split ? 2 : Pairs::kLanes;
+    walk.distance = shape.is_split ? shape.pairs : 1;
+    walk.by_parts = FastDiv<uint32_t>(std::min<int64_t>(walk.parts, INT32_MAX));
+    walk.by_places = FastDiv<uint32_t>(shape.places);
+    const int64_t threads = std::min<int64_t>(kRotaryThreads, ceil_div<int64_t>(walk.items, 32) * 32);
+    const int64_t blocks = ceil_div(walk.items, threads);
+    if (blocks > kMaxGridX)
+        return fail(Status::kUnsupported, "%lld elements are too many for one launch",
+                    static_cast<long long>(walk.items * Pairs::kLanes));
+    // Enough blocks to fill a chip, each with enough rows to be worth their angles.
+    const int64_t wanted = std::max<int64_t>(1, kRotaryBlocks / blocks);
+    const int64_t splits = std::min({wanted, ceil_div<int64_t>(shape.rows(), kRotaryUnroll), kMaxGridY});
+    walk.rows_of_block = ceil_div(shape.rows(), splits);
+    const int64_t used = ceil_div(shape.rows(), walk.rows_of_block);
+    const Grid grid{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(used)), dim3(static_cast<unsigned>(threads))};
+    return launch_kernel(launch, grid, rotate_kernel<Angles, T, kAccess>, x, y, walk, angles);
+}
+
+template <class Angles, class T>
+Status rotate(const Launch& launch, const RotaryShape& shape, const Angles& angles, const T* x, T* y) {
+    constexpr int kLanes = kVectorLanes<T>;
+    bool is_wide = is_aligned(x, kVectorBytes) && is_aligned(y, kVectorBytes) && shape.rest % kLanes == 0;
+    for (const RotaryStrides* s : {&shape.x, &shape.y})
+        is_wide =
+            is_wide && s->group % kLanes == 0 && s->outer % kLanes == 0 && s->inner % kLanes == 0 && s->place % kLanes == 0;
+    const int64_t pairs = shape.is_split ? kLanes : kLanes / 2;
+    if (!is_wide || shape.pairs % pairs != 0 || !angles.takes_vectors(pairs))
+        return launch_rotation<PairAccess::kSingle>(launch, shape, angles, x, y);
+    return shape.is_split ? launch_rotation<PairAccess::kSplit>(launch, shape, angles, x, y)
+                          : launch_rotation<PairAccess::kJoined>(launch, shape, angles, x, y);
+}
+
+}  // namespace bk
