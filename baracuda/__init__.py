@@ -201,7 +201,6 @@ _OPS = {
         "SegmentMaxBackward SegmentMinBackward SegmentProdBackward UnsortedSegmentSumBackward "
         "UnsortedSegmentMeanBackward UnsortedSegmentMaxBackward UnsortedSegmentMinBackward UnsortedSegmentProdBackward"
     ),
-    "segment": "SegmentSum SegmentSumBackward UnsortedSegmentSum UnsortedSegmentSumBackward",
     "shape.concat": "Concat ConcatBackward",
     "shape.moves": "Flip FlipBackward Permute PermuteBackward Roll RollBackward",
     "shape.pad": "Pad PadBackward",

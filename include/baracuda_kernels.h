@@ -124,6 +124,557 @@ BARACUDA_API int32_t baracuda_kernels_alibi_backward_f64_run(int32_t batch, int3
 BARACUDA_API int32_t baracuda_kernels_alibi_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, const void* dy, const void* da, const void* dslope);
 BARACUDA_API size_t baracuda_kernels_alibi_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len);
 
+/*
+ * kv_cache_append_{T}  (T: f32 f16 bf16 f64 i64 i32 i16 i8 u64 u32 u16 u8 bool fp8e4m3 fp8e5m2)
+ * k_cache[b, h, cache_offsets[b] + l] = k_new[b, h, l] and the same of v, in one launch. Rows whose place is
+ * outside [0, max_cache_len) are dropped; all other rows of the caches stay as they are, and so do the offsets.
+ *   in    k_new: T [batch, heads, new_len, d_k]
+ *   in    v_new: T [batch, heads, new_len, d_v]
+ *   in    cache_offsets: i64 [batch]
+ *   inout k_cache: T [batch, heads, max_cache_len, d_k]
+ *   inout v_cache: T [batch, heads, max_cache_len, d_v]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_f32_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_f32_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_f16_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_f16_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_bf16_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_bf16_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_f64_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_f64_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i64_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i64_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i32_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i32_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i16_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i16_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i8_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_i8_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u64_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u64_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u32_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u32_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u16_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u16_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u8_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_u8_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_bool_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_bool_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_fp8e4m3_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_fp8e4m3_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_fp8e5m2_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_fp8e5m2_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+
+/*
+ * rope_{T}  (T: f32 f16 bf16 f64)
+ * Rotary position embedding (Su et al. 2021) of the pairs of features 2i and 2i + 1: y[2i] = x[2i] cos - x[2i + 1]
+ * sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin of the angle pos base^(-2i / head_dim). pos is the place in the
+ * sequence where pos_default_flag is not 0, and positions may be NULL then; else positions[s]. Angles are exact to
+ * a few units of the compute type's last place at any position up to 2^40, in f32 at any at all. A base that is
+ * not positive and finite gives what pow() makes of it. y may be x.
+ *   in    x: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   y: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+
+/*
+ * rope_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   dx: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_{T}_strided  (T: f32 f16 bf16 f64)
+ * rope on strided operands; features are neighbours. y may be x, of equal strides.
+ *   in    x: T [batch, heads, seq, head_dim at stride_x_b, stride_x_h, stride_x_s]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   y: T [batch, heads, seq, head_dim at stride_y_b, stride_y_h, stride_y_s]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_f32_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_f32_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_f16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_bf16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_f64_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_f64_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+
+/*
+ * rope_backward_{T}_strided  (T: f32 f16 bf16 f64)
+ * rope_backward on strided operands; features are neighbours. dx may be dy, of equal strides.
+ *   in    dy: T [batch, heads, seq, head_dim at stride_dy_b, stride_dy_h, stride_dy_s]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   dx: T [batch, heads, seq, head_dim at stride_dx_b, stride_dx_h, stride_dx_s]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f32_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f32_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_bf16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_half_{T}  (T: f32 f16 bf16 f64)
+ * Rotary position embedding (Su et al. 2021) of the pairs of features i and i + head_dim / 2 (GPT-NeoX, Llama):
+ * y[i] = x[i] cos - x[i + head_dim / 2] sin, y[i + head_dim / 2] = x[i + head_dim / 2] cos + x[i] sin of the angle
+ * pos base^(-2i / head_dim). pos is the place in the sequence where pos_default_flag is not 0, and positions may
+ * be NULL then; else positions[s]. Angles are exact to a few units of the compute type's last place at any
+ * position up to 2^40, in f32 at any at all. A base that is not positive and finite gives what pow() makes of it.
+ * y may be x.
+ *   in    x: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   y: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_half_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_half_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+
+/*
+ * rope_half_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_half: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   dx: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_half_{T}_strided  (T: f32 f16 bf16 f64)
+ * rope_half on strided operands; features are neighbours. y may be x, of equal strides.
+ *   in    x: T [batch, heads, seq, head_dim at stride_x_b, stride_x_h, stride_x_s]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   y: T [batch, heads, seq, head_dim at stride_y_b, stride_y_h, stride_y_s]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_half_f32_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f32_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_half_bf16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f64_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_f64_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, const void* y);
+
+/*
+ * rope_half_backward_{T}_strided  (T: f32 f16 bf16 f64)
+ * rope_half_backward on strided operands; features are neighbours. dx may be dy, of equal strides.
+ *   in    dy: T [batch, heads, seq, head_dim at stride_dy_b, stride_dy_h, stride_dy_s]
+ *   in    positions: i64 [seq], may be NULL
+ *   out   dx: T [batch, heads, seq, head_dim at stride_dx_b, stride_dx_h, stride_dx_s]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f32_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f32_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_bf16_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f64_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f64_strided_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_positions_{T}  (T: f32 f16 bf16 f64)
+ * rope of the first rotary_dim features, the rest staying as they are, at the positions of each batch: y[2i] =
+ * x[2i] cos - x[2i + 1] sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin of the angle positions[b, s] base^(-2i /
+ * rotary_dim). Without positions they are s. y may be x.
+ *   in    x: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [batch, seq], may be NULL
+ *   out   y: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_positions_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+
+/*
+ * rope_positions_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_positions: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [batch, seq], may be NULL
+ *   out   dx: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_positions_half_{T}  (T: f32 f16 bf16 f64)
+ * rope_half of the first rotary_dim features, the rest staying as they are, at the positions of each batch: y[i] =
+ * x[i] cos - x[i + rotary_dim / 2] sin, y[i + rotary_dim / 2] = x[i + rotary_dim / 2] cos + x[i] sin of the angle
+ * positions[b, s] base^(-2i / rotary_dim). Without positions they are s. y may be x.
+ *   in    x: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [batch, seq], may be NULL
+ *   out   y: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, const void* y);
+
+/*
+ * rope_positions_half_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_positions_half: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [batch, heads, seq, head_dim]
+ *   in    positions: i64 [batch, seq], may be NULL
+ *   out   dx: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_apply_{T}  (T: f32 f16 bf16 f64)
+ * Rotary position embedding of rows [bh, seq, d] with td = seq * d by tables of cosines and sines: y[2i] = x[2i]
+ * cos - x[2i + 1] sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin with the tables' entry bh * stride_b + s * d / 2 + i,
+ * so that all rows of bh share a table where stride_b is 0. y may be x.
+ *   in    x: T [bh, td]
+ *   in    cos_tab: f32 [bh by stride_b, table_row]
+ *   in    sin_tab: f32 [bh by stride_b, table_row]
+ *   out   y: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_apply: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [bh, td]
+ *   in    cos_tab: f32 [bh by stride_b, table_row]
+ *   in    sin_tab: f32 [bh by stride_b, table_row]
+ *   out   dx: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_interleaved_{T}  (T: f32 f16 bf16 f64)
+ * Another name of rope_apply_{T}.
+ *   in    x: T [bh, td]
+ *   in    cos_tab: f32 [bh by stride_b, table_row]
+ *   in    sin_tab: f32 [bh by stride_b, table_row]
+ *   out   y: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_interleaved_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_apply_interleaved: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [bh, td]
+ *   in    cos_tab: f32 [bh by stride_b, table_row]
+ *   in    sin_tab: f32 [bh by stride_b, table_row]
+ *   out   dx: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_thd_{T}  (T: f32 f16 bf16 f64)
+ * Rotary position embedding of tokens [t_outer, h_heads, d] by tables of cosines and sines: y[2i] = x[2i] cos -
+ * x[2i + 1] sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin with the tables' entry t * stride_b + i, so that all tokens
+ * have one angle where stride_b is 0. y may be x.
+ *   in    x: T [t_outer, h_heads, d]
+ *   in    cos_tab: f32 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f32 [t_outer by stride_b, table_row]
+ *   out   y: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_bf16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_thd_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_apply_thd: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [t_outer, h_heads, d]
+ *   in    cos_tab: f32 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f32 [t_outer by stride_b, table_row]
+ *   out   dx: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_bf16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_half_{T}  (T: f32 f16 bf16 f64)
+ * Rotary position embedding of rows [bh, seq, d] with td = seq * d by tables of cosines and sines: y[i] = x[i] cos
+ * - x[i + d / 2] sin, y[i + d / 2] = x[i + d / 2] cos + x[i] sin with the tables' entry bh * stride_b + s * d / 2
+ * + i, so that all rows of bh share a table where stride_b is 0. y may be x.
+ *   in    x: T [bh, td]
+ *   in    cos_tab: f32 [bh by stride_b, table_row]
+ *   in    sin_tab: f32 [bh by stride_b, table_row]
+ *   out   y: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_half_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_apply_half: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [bh, td]
+ *   in    cos_tab: f32 [bh by stride_b, table_row]
+ *   in    sin_tab: f32 [bh by stride_b, table_row]
+ *   out   dx: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_thd_half_{T}  (T: f32 f16 bf16 f64)
+ * Rotary position embedding of tokens [t_outer, h_heads, d] by tables of cosines and sines: y[i] = x[i] cos - x[i
+ * + d / 2] sin, y[i + d / 2] = x[i + d / 2] cos + x[i] sin with the tables' entry t * stride_b + i, so that all
+ * tokens have one angle where stride_b is 0. y may be x.
+ *   in    x: T [t_outer, h_heads, d]
+ *   in    cos_tab: f32 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f32 [t_outer by stride_b, table_row]
+ *   out   y: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_bf16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_thd_half_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_apply_thd_half: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [t_outer, h_heads, d]
+ *   in    cos_tab: f32 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f32 [t_outer by stride_b, table_row]
+ *   out   dx: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_bf16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_f64tab_{T}  (T: f64)
+ * Rotary position embedding of rows [bh, seq, d] with td = seq * d by tables of cosines and sines of f64: y[2i] =
+ * x[2i] cos - x[2i + 1] sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin with the tables' entry bh * stride_b + s * d /
+ * 2 + i, so that all rows of bh share a table where stride_b is 0. y may be x.
+ *   in    x: T [bh, td]
+ *   in    cos_tab: f64 [bh by stride_b, table_row]
+ *   in    sin_tab: f64 [bh by stride_b, table_row]
+ *   out   y: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_f64tab_backward_{T}  (T: f64)
+ * Gradient of rope_apply_f64tab: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [bh, td]
+ *   in    cos_tab: f64 [bh by stride_b, table_row]
+ *   in    sin_tab: f64 [bh by stride_b, table_row]
+ *   out   dx: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_half_f64tab_{T}  (T: f64)
+ * Rotary position embedding of rows [bh, seq, d] with td = seq * d by tables of cosines and sines of f64: y[i] =
+ * x[i] cos - x[i + d / 2] sin, y[i + d / 2] = x[i + d / 2] cos + x[i] sin with the tables' entry bh * stride_b + s
+ * * d / 2 + i, so that all rows of bh share a table where stride_b is 0. y may be x.
+ *   in    x: T [bh, td]
+ *   in    cos_tab: f64 [bh by stride_b, table_row]
+ *   in    sin_tab: f64 [bh by stride_b, table_row]
+ *   out   y: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_half_f64tab_backward_{T}  (T: f64)
+ * Gradient of rope_apply_half_f64tab: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [bh, td]
+ *   in    cos_tab: f64 [bh by stride_b, table_row]
+ *   in    sin_tab: f64 [bh by stride_b, table_row]
+ *   out   dx: T [bh, td]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_thd_f64tab_{T}  (T: f64)
+ * Rotary position embedding of tokens [t_outer, h_heads, d] by tables of cosines and sines of f64: y[2i] = x[2i]
+ * cos - x[2i + 1] sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin with the tables' entry t * stride_b + i, so that all
+ * tokens have one angle where stride_b is 0. y may be x.
+ *   in    x: T [t_outer, h_heads, d]
+ *   in    cos_tab: f64 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f64 [t_outer by stride_b, table_row]
+ *   out   y: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_thd_f64tab_backward_{T}  (T: f64)
+ * Gradient of rope_apply_thd_f64tab: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [t_outer, h_heads, d]
+ *   in    cos_tab: f64 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f64 [t_outer by stride_b, table_row]
+ *   out   dx: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_apply_thd_half_f64tab_{T}  (T: f64)
+ * Rotary position embedding of tokens [t_outer, h_heads, d] by tables of cosines and sines of f64: y[i] = x[i] cos
+ * - x[i + d / 2] sin, y[i + d / 2] = x[i + d / 2] cos + x[i] sin with the tables' entry t * stride_b + i, so that
+ * all tokens have one angle where stride_b is 0. y may be x.
+ *   in    x: T [t_outer, h_heads, d]
+ *   in    cos_tab: f64 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f64 [t_outer by stride_b, table_row]
+ *   out   y: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+
+/*
+ * rope_apply_thd_half_f64tab_backward_{T}  (T: f64)
+ * Gradient of rope_apply_thd_half_f64tab: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [t_outer, h_heads, d]
+ *   in    cos_tab: f64 [t_outer by stride_b, table_row]
+ *   in    sin_tab: f64 [t_outer by stride_b, table_row]
+ *   out   dx: T [t_outer, h_heads, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
 /* ---- elementwise ----------------------------------------------------------------------------------------------- */
 
 /*
@@ -8235,6 +8786,218 @@ BARACUDA_API int32_t baracuda_kernels_gemv_dense_m1_bf16_can_implement(int32_t m
 BARACUDA_API size_t baracuda_kernels_gemv_dense_m1_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
+ * gemm_fp8_e4m3_rcr_sm89  (T: fp8e4m3)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
+ * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
+ * read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_fp8_e4m3_rcr_sm89_bias  (T: fp8e4m3)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
+ * summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with
+ * beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e4m3_rcr_sm89_bias_{F}  (T: fp8e4m3)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Factors are
+ * multiplied exactly and summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and
+ * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_relu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_relu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_gelu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_gelu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_silu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_silu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e4m3_rrr_sm89  (T: fp8e4m3)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
+ * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
+ * read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_fp8_e4m3_rrr_sm89_bias  (T: fp8e4m3)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
+ * summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with
+ * beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e4m3_rrr_sm89_bias_{F}  (T: fp8e4m3)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Factors are
+ * multiplied exactly and summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and
+ * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_relu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_relu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_gelu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_gelu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_silu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_silu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e5m2_rcr_sm89  (T: fp8e5m2)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
+ * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
+ * read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_fp8_e5m2_rcr_sm89_bias  (T: fp8e5m2)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
+ * summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with
+ * beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e5m2_rcr_sm89_bias_{F}  (T: fp8e5m2)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Factors are
+ * multiplied exactly and summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and
+ * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [n, k]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_relu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_relu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_gelu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_gelu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_silu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_silu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e5m2_rrr_sm89  (T: fp8e5m2)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
+ * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
+ * read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_fp8_e5m2_rrr_sm89_bias  (T: fp8e5m2)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
+ * summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with
+ * beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_fp8_e5m2_rrr_sm89_bias_{F}  (T: fp8e5m2)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Factors are
+ * multiplied exactly and summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and
+ * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    c: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   in    bias: f32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_relu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_relu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_gelu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_gelu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_silu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_silu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
  * gemm_s8_rcr_sm80  (T: i8)
  * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. The sum is exact, all else is of f32; results are
  * rounded to nearest even and bounded, NaN gives 0. C may be NULL, which is D, so that beta D is added; with beta
@@ -8498,6 +9261,369 @@ BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_f32_can_impleme
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
 
+/*
+ * gemm_s4_rcr_sm89  (T: s4)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Two elements share a byte, the first in its low
+ * half: along k in A and B, along n in C and D; lda, ldb, ldc and ldd count bytes. k and n must be even. The sum
+ * is exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, and
+ * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [n, half_k]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_s4_rcr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_s4_rcr_sm89_bias_{U}  (T: s4, U: f32 i32)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Two elements share a byte, the first in
+ * its low half: along k in A and B, along n in C and D; lda, ldb, ldc and ldd count bytes. k and n must be even.
+ * The sum is exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be
+ * NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [n, half_k]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_s4_rcr_sm89_bias_{F}_{U}  (T: s4, U: f32 i32)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Two elements
+ * share a byte, the first in its low half: along k in A and B, along n in C and D; lda, ldb, ldc and ldd count
+ * bytes. k and n must be even. The sum is exact, all else is of f32; results are rounded to nearest even and
+ * bounded, NaN gives 0. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [n, half_k]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_relu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_relu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_relu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_relu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_gelu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_gelu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_gelu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_gelu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_silu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_s4_rrr_sm89  (T: s4)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Two elements share a byte, the first in its low
+ * half: along k in A, along n in B, C and D; lda, ldb, ldc and ldd count bytes. k and n must be even. The sum is
+ * exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, and is
+ * zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [k, half_n]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_s4_rrr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_s4_rrr_sm89_bias_{U}  (T: s4, U: f32 i32)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Two elements share a byte, the first in
+ * its low half: along k in A, along n in B, C and D; lda, ldb, ldc and ldd count bytes. k and n must be even. The
+ * sum is exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL,
+ * and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [k, half_n]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_s4_rrr_sm89_bias_{F}_{U}  (T: s4, U: f32 i32)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Two elements
+ * share a byte, the first in its low half: along k in A, along n in B, C and D; lda, ldb, ldc and ldd count bytes.
+ * k and n must be even. The sum is exact, all else is of f32; results are rounded to nearest even and bounded, NaN
+ * gives 0. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [k, half_n]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_relu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_relu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_relu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_relu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_gelu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_gelu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_gelu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_gelu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_silu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_u4_rcr_sm89  (T: u4)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Two elements share a byte, the first in its low
+ * half: along k in A and B, along n in C and D; lda, ldb, ldc and ldd count bytes. k and n must be even. The sum
+ * is exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, and
+ * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [n, half_k]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_u4_rcr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_u4_rcr_sm89_bias_{U}  (T: u4, U: f32 i32)
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Two elements share a byte, the first in
+ * its low half: along k in A and B, along n in C and D; lda, ldb, ldc and ldd count bytes. k and n must be even.
+ * The sum is exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be
+ * NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [n, half_k]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_u4_rcr_sm89_bias_{F}_{U}  (T: u4, U: f32 i32)
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Two elements
+ * share a byte, the first in its low half: along k in A and B, along n in C and D; lda, ldb, ldc and ldd count
+ * bytes. k and n must be even. The sum is exact, all else is of f32; results are rounded to nearest even and
+ * bounded, NaN gives 0. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [n, half_k]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_relu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_relu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_relu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_relu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_gelu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_gelu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_gelu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_gelu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_silu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_u4_rrr_sm89  (T: u4)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Two elements share a byte, the first in its low
+ * half: along k in A, along n in B, C and D; lda, ldb, ldc and ldd count bytes. k and n must be even. The sum is
+ * exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL, and is
+ * zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [k, half_n]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_u4_rrr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_u4_rrr_sm89_bias_{U}  (T: u4, U: f32 i32)
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Two elements share a byte, the first in
+ * its low half: along k in A, along n in B, C and D; lda, ldb, ldc and ldd count bytes. k and n must be even. The
+ * sum is exact, all else is of f32; results are rounded to nearest even and bounded, NaN gives 0. C may be NULL,
+ * and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [k, half_n]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_u4_rrr_sm89_bias_{F}_{U}  (T: u4, U: f32 i32)
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Two elements
+ * share a byte, the first in its low half: along k in A, along n in B, C and D; lda, ldb, ldc and ldd count bytes.
+ * k and n must be even. The sum is exact, all else is of f32; results are rounded to nearest even and bounded, NaN
+ * gives 0. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ *   relu  max(z, 0); NaN gives 0
+ *   gelu  z times the normal distribution function of z, by erf
+ *   silu  z / (1 + exp(-z))
+ *   in    a: u8 [m, half_k]
+ *   in    b: u8 [k, half_n]
+ *   in    c: u8 [m, half_n], may be NULL
+ *   out   d: u8 [m, half_n]
+ *   in    bias: U [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_relu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_relu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_relu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_relu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_gelu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_gelu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_gelu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_gelu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_silu_f32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_bin_rcr_sm89  ()
+ * d[i, j] = the number of k where the bits a[i, k] and b[j, k] differ. Eight share a byte, the first the lowest:
+ * along k in A and B; lda and ldb count bytes, ldd elements. k must be a multiple of 8.
+ *   in    a: u8 [m, bytes_of_k]
+ *   in    b: u8 [n, bytes_of_k]
+ *   out   d: i32 [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bin_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bin_rcr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_bin_rcr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_bin_rrr_sm89  ()
+ * d[i, j] = the number of k where the bits a[i, k] and b[k, j] differ. Eight share a byte, the first the lowest:
+ * along k in A, along n in B; lda and ldb count bytes, ldd elements. k and n must be multiples of 8.
+ *   in    a: u8 [m, bytes_of_k]
+ *   in    b: u8 [k, bytes_of_n]
+ *   out   d: i32 [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_bin_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bin_rrr_sm89_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* d, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_bin_rrr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_{T}_sparse24_gemm  (T: f32 f16 bf16)
+ * y[i, j] = sum over k of x[i, k] w[j, k], in f32, where n is the rows of x and m those of w. Of every four
+ * neighbours of a row of w two are kept, in w_compressed; w_metadata has a byte for each four, the first in the
+ * low half of its word: bits 0 and 1 are the place of the first value, bits 2 and 3 that of the second, which
+ * stays where they are equal. k must be a multiple of 8; with k 0 y is zeros.
+ *   in    x: T [n, k]
+ *   in    w_compressed: T [m, half_k]
+ *   in    w_metadata: u16 [m, words]
+ *   out   y: T [n, m]
+ *   workspace optional: of more than eight rows of x, for the weights as a dense matrix; without it the product is slow
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_f32_sparse24_gemm_run(int32_t n, int32_t m, int32_t k, const void* x, const void* w_compressed, const void* w_metadata, void* y, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_f32_sparse24_gemm_can_implement(int32_t n, int32_t m, int32_t k);
+BARACUDA_API size_t baracuda_kernels_gemm_f32_sparse24_gemm_workspace_size(int32_t n, int32_t m, int32_t k);
+BARACUDA_API uint64_t baracuda_kernels_gemm_f32_sparse24_gemm_workspace_bytes(int32_t n, int32_t m, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_f16_sparse24_gemm_run(int32_t n, int32_t m, int32_t k, const void* x, const void* w_compressed, const void* w_metadata, void* y, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_f16_sparse24_gemm_can_implement(int32_t n, int32_t m, int32_t k);
+BARACUDA_API size_t baracuda_kernels_gemm_f16_sparse24_gemm_workspace_size(int32_t n, int32_t m, int32_t k);
+BARACUDA_API uint64_t baracuda_kernels_gemm_f16_sparse24_gemm_workspace_bytes(int32_t n, int32_t m, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_gemm_bf16_sparse24_gemm_run(int32_t n, int32_t m, int32_t k, const void* x, const void* w_compressed, const void* w_metadata, void* y, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bf16_sparse24_gemm_can_implement(int32_t n, int32_t m, int32_t k);
+BARACUDA_API size_t baracuda_kernels_gemm_bf16_sparse24_gemm_workspace_size(int32_t n, int32_t m, int32_t k);
+BARACUDA_API uint64_t baracuda_kernels_gemm_bf16_sparse24_gemm_workspace_bytes(int32_t n, int32_t m, int32_t k);
+
+/*
+ * int4_marlin_gemm_{T}  (T: f16)
+ * c[m, n] = sum over k of a[m, k] s[k / groupsize, n] (q[k, n] - 8), in f32, with q of four bits and s in Marlin's
+ * layouts. b has, for each 16 terms and 64 columns, 128 words: the eight elements of word 4 i + j are rows 2 r, 2
+ * r + 1, 2 r + 8, 2 r + 9, with r = i % 4, of column i / 4 and then of column i / 4 + 8 of the 16 from 16 j on,
+ * numbers 0 2 4 6 1 3 5 7 of them from the lowest bits up. scales has for each 64 columns in place 8 i + j that of
+ * column i + 8 j; groupsize -1 is one scale for a column, in place 8 i + j of each 32 that of column 2 i + (0 1 8
+ * 9 16 17 24 25)[j]. groupsize is 128 or -1, N a multiple of 64, and K of 128, or of 16 with groupsize -1. max_par
+ * must be > 0 and has no effect, and workspace, for locks, is not looked at.
+ *   in    a: T [M, K]
+ *   in    b: i32 [strips, words]
+ *   out   c: T [M, N]
+ *   in    scales: T [groups, N]
+ *   out   workspace: i32 [locks], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_int4_marlin_gemm_f16_run(int32_t M, int32_t N, int32_t K, const void* a, const void* b, void* c, const void* scales, void* workspace, int32_t groupsize, int32_t max_par, void* stream);
+BARACUDA_API int32_t baracuda_kernels_int4_marlin_gemm_f16_can_implement(int32_t M, int32_t N, int32_t K, int32_t groupsize);
+
+/*
+ * int4_awq_gemm_{T}  (T: f16)
+ * out[m, o] = sum over k of in_feats[m, k] w[o, k], in f32, with w[o, k] = f16(s[o, g] (q[o, k] - z[o, g])) and g
+ * = k / group_size. kernel_weights has eight elements of four bits to a word, along k, the first in the lowest
+ * bits, and zeros eight groups to a word; its rows are padded to (IC / group_size / 8 rounded up) words, to an
+ * even number of them where group_size is 64, and those of scaling_factors to eight elements for each of these.
+ * group_size is 64 or 128 and divides IC, OC is a multiple of 64, and IC one of 32 split_k_iters, which has no
+ * other effect: sums are not split.
+ *   in    in_feats: T [M, IC]
+ *   in    kernel_weights: i32 [OC, words]
+ *   in    scaling_factors: T [OC, scale_columns]
+ *   in    zeros: i32 [OC, zero_words]
+ *   out   out: T [M, OC]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_int4_awq_gemm_f16_run(int32_t M, int32_t IC, int32_t OC, int32_t group_size, int32_t split_k_iters, const void* in_feats, const void* kernel_weights, const void* scaling_factors, const void* zeros, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_int4_awq_gemm_f16_can_implement(int32_t M, int32_t IC, int32_t OC, int32_t group_size, int32_t split_k_iters);
+BARACUDA_API size_t baracuda_kernels_int4_awq_gemm_f16_workspace_size(int32_t M, int32_t OC, int32_t split_k_iters);
+BARACUDA_API size_t baracuda_kernels_int4_awq_gemm_f16_workspace_bytes(int32_t M, int32_t OC, int32_t split_k_iters);
+
+/*
+ * int4_awq_dequantize_{T}  (T: f16)
+ * out[o, k] = f16(s[o, g] (q[o, k] - z[o, g])) with g = k / group_size: the weights of int4_awq_gemm_f16, whose
+ * layouts these are. group_size is 64 or 128 and divides K.
+ *   in    kernel_weights: i32 [N, words]
+ *   in    scaling_factors: T [N, scale_columns]
+ *   in    zeros: i32 [N, zero_words]
+ *   out   out: T [N, K]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_int4_awq_dequantize_f16_run(int32_t N, int32_t K, int32_t group_size, const void* kernel_weights, const void* scaling_factors, const void* zeros, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_int4_awq_dequantize_f16_can_implement(int32_t N, int32_t K, int32_t group_size, const void* kernel_weights, const void* scaling_factors, const void* zeros, const void* out);
+
 /* ---- image ----------------------------------------------------------------------------------------------------- */
 
 /*
@@ -8515,6 +9641,308 @@ BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_run(int32_t batch, int3
 BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_can_implement(int32_t batch, int32_t height, int32_t width, const void* theta, const void* grid);
 
 /* ---- indexing -------------------------------------------------------------------------------------------------- */
+
+/*
+ * gather{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64 u8)
+ * out[c] = src[c with c[gather_dim] = index[c]]; other extents of src may be larger. Where an index is outside [0,
+ * src_dim_size) the cell of out is left as it is.
+ *   host  out_shape: i32 [rank]
+ *   host  stride_src: i64 [rank]
+ *   host  stride_index: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    src: T [out_shape with src_dim_size along gather_dim]
+ *   in    index: I [out_shape]
+ *   out   out: T [out_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gather_f32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_f32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_f32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_f32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_f32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_f32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_f64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_f64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_f64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_f64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_f64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_f64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_f16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_f16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_f16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_f16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_f16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_f16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_bf16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_bf16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_bf16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i8_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i8_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i8_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i8_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i8_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i8_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u8_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u8_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u8_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u8_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_i64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_i64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_u64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_u64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_bool_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_bool_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_bool_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_bool_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_bool_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_bool_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_fp8e4m3_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_fp8e4m3_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_fp8e4m3_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_fp8e4m3_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_fp8e4m3_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_fp8e4m3_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_fp8e5m2_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_fp8e5m2_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_fp8e5m2_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+
+/*
+ * index_select{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * out[.., j, ..] = src[.., idx[j], ..] along select_dim; idx has as many elements as out along it. Where an index
+ * is outside [0, src_dim_size) that part of out is left as it is.
+ *   host  out_shape: i32 [rank]
+ *   host  stride_src: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    src: T [out_shape with src_dim_size along select_dim]
+ *   in    idx: I [selected]
+ *   out   out: T [out_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_index_select_f32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_f32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_f32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_f32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_f64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_f64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_f64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_f64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_f16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_f16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_f16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_f16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_bf16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_bf16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i8_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i8_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i8_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i8_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_u8_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_u8_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u8_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u8_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_u16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_u16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_u32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_u32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_i64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_u64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_u64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_u64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_bool_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_bool_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_bool_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_bool_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_fp8e4m3_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_fp8e4m3_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_fp8e4m3_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_fp8e4m3_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_fp8e5m2_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_fp8e5m2_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+
+/*
+ * take{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * out[i] = src[index[i]] of row-major operands, whatever their shapes. Where an index is outside [0, src_numel)
+ * the cell of out is left as it is.
+ *   in    src: T [src_numel]
+ *   in    index: I [numel]
+ *   out   out: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_take_f32_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_f32_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_f32_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_f32_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_f64_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_f64_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_f64_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_f64_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_f16_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_f16_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_f16_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_f16_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_bf16_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_bf16_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_bf16_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_bf16_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i8_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i8_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i8_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i8_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_u8_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_u8_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u8_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u8_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i16_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i16_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i16_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i16_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_u16_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_u16_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u16_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u16_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i32_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i32_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i32_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i32_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_u32_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_u32_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u32_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u32_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i64_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_i64_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_u64_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_u64_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u64_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_u64_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_bool_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_bool_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_bool_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_bool_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_fp8e4m3_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_fp8e4m3_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_fp8e4m3_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_fp8e4m3_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_fp8e5m2_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_fp8e5m2_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_fp8e5m2_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_fp8e5m2_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+
+/*
+ * gather_rows_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * dest[r] = table[idx[r]], rows of h elements; zeros where idx[r] is not below v. v and h must be at least 1.
+ *   out   dest: T [n, h]
+ *   in    table: T [v, h]
+ *   in    idx: u32 [n]
+ *   workspace none: the size is 0
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gather_rows_f32_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_f32_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_f32_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_f64_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_f64_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_f64_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_f16_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_f16_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_f16_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_bf16_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_bf16_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_bf16_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i8_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i8_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_i8_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u8_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u8_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_u8_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i16_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i16_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_i16_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u16_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u16_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_u16_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i32_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i32_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_i32_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u32_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u32_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_u32_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i64_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_i64_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_i64_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u64_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_u64_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_u64_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_bool_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_bool_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_bool_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_fp8e4m3_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_fp8e4m3_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_fp8e4m3_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_fp8e5m2_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_fp8e5m2_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_fp8e5m2_workspace_size(int64_t v, int64_t h, int64_t n);
 
 /*
  * index_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
@@ -8611,6 +10039,720 @@ BARACUDA_API size_t baracuda_kernels_index_select_backward_bf16_workspace_size(i
 BARACUDA_API int32_t baracuda_kernels_index_select_backward_i64idx_bf16_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_index_select_backward_i64idx_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc, const void* dout, const void* idx, const void* dsrc);
 BARACUDA_API size_t baracuda_kernels_index_select_backward_i64idx_bf16_workspace_size(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc);
+
+/*
+ * masked_fill_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * out = mask != 0 ? value : src, where the value is the low bytes of fill_bits, as many as T has; bits are copied.
+ * out may be src.
+ *   in    src: T [numel]
+ *   in    mask: u8 [numel]
+ *   out   out: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f32_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f32_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f64_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f64_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f16_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f16_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bf16_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bf16_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i8_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i8_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u8_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u8_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i16_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i16_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u16_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u16_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i32_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i32_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u32_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u32_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i64_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i64_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u64_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u64_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bool_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bool_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e4m3_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e4m3_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e5m2_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e5m2_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+
+/*
+ * masked_fill_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * masked_fill on strided operands; a stride of 0 broadcasts an input. out may be src, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_src: i64 [rank]
+ *   host  stride_mask: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    src: T [shape]
+ *   in    mask: u8 [shape]
+ *   out   out: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_i64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_u64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bool_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_bool_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e4m3_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e4m3_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e5m2_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+
+/*
+ * masked_fill_backward_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * dsrc = mask != 0 ? 0 : dout; bits are copied. dsrc may be dout.
+ *   in    dout: T [numel]
+ *   in    mask: u8 [numel]
+ *   out   dsrc: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f32_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f32_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f64_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f64_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f16_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f16_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bf16_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bf16_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i8_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i8_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u8_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u8_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i16_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i16_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u16_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u16_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i32_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i32_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u32_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u32_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i64_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i64_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u64_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u64_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bool_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bool_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e4m3_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e4m3_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+
+/*
+ * masked_fill_backward_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * masked_fill_backward on strided operands; a stride of 0 broadcasts an input. dsrc may be dout, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dout: i64 [rank]
+ *   host  stride_mask: i64 [rank]
+ *   host  stride_dsrc: i64 [rank]
+ *   in    dout: T [shape]
+ *   in    mask: u8 [shape]
+ *   out   dsrc: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_i64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_u64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bool_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_bool_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e4m3_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e4m3_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+
+/*
+ * masked_select_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * out has src where mask is not 0, in its order; of more than max_selected elements the first ones. What is behind
+ * the last one is left as it is. counter is how many there are, more than max_selected too.
+ *   in    src: T [numel]
+ *   in    mask: u8 [numel]
+ *   out   out: T [max_selected]
+ *   out   counter: i64 [1]
+ *   workspace optional: spreads the search over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_select_f32_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_f32_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_f32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_f64_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_f64_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_f64_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_f16_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_f16_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_f16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_bf16_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_bf16_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_bf16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i8_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i8_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_i8_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u8_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u8_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_u8_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i16_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i16_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_i16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u16_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u16_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_u16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i32_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i32_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_i32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u32_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u32_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_u32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i64_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_i64_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_i64_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u64_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_u64_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_u64_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_bool_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_bool_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_bool_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_fp8e4m3_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_fp8e4m3_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_fp8e4m3_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_fp8e5m2_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_fp8e5m2_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_fp8e5m2_workspace_size(int64_t numel, int64_t max_selected);
+
+/*
+ * masked_select_backward_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * dsrc has the elements of dout, in their order, where mask is not 0, and 0 elsewhere and where dout has no more.
+ *   in    dout: T [max_selected]
+ *   in    mask: u8 [numel]
+ *   out   dsrc: T [numel]
+ *   workspace optional: spreads the search over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_f32_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_f32_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_f32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_f64_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_f64_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_f64_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_f16_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_f16_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_f16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_bf16_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_bf16_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_bf16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i8_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i8_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_i8_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u8_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u8_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_u8_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i16_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i16_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_i16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u16_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u16_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_u16_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i32_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i32_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_i32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u32_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u32_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_u32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i64_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_i64_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_i64_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u64_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_u64_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_u64_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_bool_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_bool_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_bool_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_fp8e4m3_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_fp8e4m3_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_fp8e4m3_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_fp8e5m2_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_fp8e5m2_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_fp8e5m2_workspace_size(int64_t numel, int64_t max_selected);
+
+/*
+ * masked_scatter_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * out takes the elements of source, in their order, where mask is not 0, and keeps its own elsewhere and where
+ * source has no more.
+ *   in    source: T [source_numel]
+ *   in    mask: u8 [numel]
+ *   inout out: T [numel]
+ *   workspace optional: spreads the search over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_f32_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_f32_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_f32_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_f64_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_f64_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_f64_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_f16_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_f16_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_f16_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_bf16_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_bf16_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_bf16_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i8_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i8_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_i8_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u8_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u8_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_u8_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i16_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i16_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_i16_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u16_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u16_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_u16_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i32_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i32_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_i32_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u32_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u32_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_u32_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i64_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_i64_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_i64_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u64_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_u64_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_u64_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_bool_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_bool_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_bool_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_fp8e4m3_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_fp8e4m3_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_fp8e4m3_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_fp8e5m2_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_fp8e5m2_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_fp8e5m2_workspace_size(int64_t numel, int64_t source_numel);
+
+/*
+ * nonzero{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * out_coords has the coordinates of the elements of x that are not 0, in row-major order; of more than max_nz the
+ * first ones. Rows behind the last one are left as they are. counter is how many there are, more than max_nz too,
+ * and at most what its dtype holds. NaN is not 0, -0 is.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   in    x: T [shape]
+ *   out   out_coords: I [max_nz, rank]
+ *   out   counter: I [1]
+ *   workspace optional: spreads the search over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_nonzero_f32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_f32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_f32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_f32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_f32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_f32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_f64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_f64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_f64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_f64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_f64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_f64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_f16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_f16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_f16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_f16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_f16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_f16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_bf16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_bf16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_bf16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_bf16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_bf16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_bf16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i8_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i8_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i8_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i8_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i8_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_i8_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u8_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u8_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_u8_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u8_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u8_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_u8_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_i16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_u16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u16_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u16_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_u16_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_i32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_u32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_u32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_i64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_i64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_u64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_u64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_u64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_u64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_bool_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_bool_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_bool_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_bool_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_bool_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_bool_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_fp8e4m3_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_fp8e4m3_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_fp8e4m3_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_fp8e4m3_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_fp8e4m3_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_fp8e4m3_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_fp8e5m2_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_fp8e5m2_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_fp8e5m2_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_fp8e5m2_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_fp8e5m2_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_fp8e5m2_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+
+/*
+ * one_hot{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * out[r, c] = 1 where src[r] == c, else 0, of num_classes columns; a class outside [0, num_classes) gives a row of
+ * zeros. The last row may be a part of one.
+ *   in    src: I [rows]
+ *   out   out: T [out_numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_one_hot_f32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_f32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_f32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_f32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_f64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_f64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_f64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_f64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_f16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_f16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_f16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_f16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_bf16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_bf16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_bf16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_bf16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i8_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i8_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i8_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i8_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u8_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u8_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u8_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u8_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u16_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u16_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_i64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_u64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_u64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_bool_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_bool_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_bool_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_bool_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_fp8e4m3_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_fp8e4m3_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e4m3_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e4m3_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_fp8e5m2_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_fp8e5m2_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e5m2_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e5m2_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+
+/*
+ * scatter{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * out[c with c[scatter_dim] = index[c]] = updates[c]; other extents of out may be larger. Cells that no index
+ * names stay as they are, and indices outside [0, out_dim_size) are skipped. Of updates with one target the last
+ * one along scatter_dim stays; on a GPU without a workspace any one of them.
+ *   host  upd_shape: i32 [rank]
+ *   host  stride_updates: i64 [rank]
+ *   host  stride_index: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    updates: T [upd_shape]
+ *   in    index: I [upd_shape]
+ *   inout out: T [upd_shape with out_dim_size along scatter_dim]
+ *   workspace optional: of updates with one target the last one stays
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_scatter_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i8_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i8_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i8_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i8_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i8_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_i8_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_u8_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_u8_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_u8_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u8_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u8_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_u8_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_i16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_u16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_u16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_u16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_u16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_i32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_u32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_u32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_u32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_u32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_i64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_u64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_u64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_u64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_u64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_u64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_bool_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_bool_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_bool_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_bool_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_bool_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_bool_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_fp8e4m3_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_fp8e4m3_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_fp8e4m3_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_fp8e4m3_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_fp8e4m3_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_fp8e4m3_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_fp8e5m2_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_fp8e5m2_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_fp8e5m2_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_fp8e5m2_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_fp8e5m2_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_fp8e5m2_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+
+/*
+ * put{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * out[index[i]] = updates[i] of row-major operands, whatever their shapes. Cells that no index names stay as they
+ * are, and indices outside [0, out_numel) are skipped. Of updates with one target the last one stays; on a GPU
+ * without a workspace any one of them.
+ *   in    updates: T [numel]
+ *   in    index: I [numel]
+ *   inout out: T [out_numel]
+ *   workspace optional: of updates with one target the last one stays
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_put_f32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_f32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_f32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_f32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_f32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_f32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_f64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_f64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_f64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_f64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_f64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_f64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_f16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_f16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_f16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_f16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_f16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_f16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_bf16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_bf16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_bf16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_bf16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_bf16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_bf16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i8_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i8_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i8_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i8_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i8_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_i8_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_u8_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_u8_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_u8_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u8_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u8_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_u8_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_i16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_u16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_u16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_u16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_u16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_i32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_u32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_u32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_u32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_u32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_i64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_i64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_u64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_u64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_u64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_u64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_u64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_bool_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_bool_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_bool_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_bool_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_bool_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_bool_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_fp8e4m3_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_fp8e4m3_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_fp8e4m3_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_fp8e4m3_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_fp8e4m3_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_fp8e4m3_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_fp8e5m2_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_fp8e5m2_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_fp8e5m2_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_fp8e5m2_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_fp8e5m2_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_fp8e5m2_workspace_size(int64_t numel, int64_t out_numel);
 
 /*
  * scatter_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
@@ -12452,9 +14594,9 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f64_workspace_size(int
 /* ---- segment --------------------------------------------------------------------------------------------------- */
 
 /*
- * segment_sum{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_sum{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
  * output[s] = sum of input[i] over segment_ids[i] == s; ids must be non-decreasing. Empty segments give 0; ids
- * outside [0, num_segments) are ignored.
+ * outside [0, num_segments) are ignored. Integers are added modulo 2^width.
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
@@ -12485,34 +14627,198 @@ BARACUDA_API size_t baracuda_kernels_segment_sum_bf16_workspace_size(int32_t n, 
 BARACUDA_API int32_t baracuda_kernels_segment_sum_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_segment_sum_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
 BARACUDA_API size_t baracuda_kernels_segment_sum_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_sum_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_sum_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_sum_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_sum_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
 
 /*
- * segment_sum_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * d_input[i] = d_output[segment_ids[i]], 0 where the id is outside [0, num_segments).
- *   in    d_output: T [num_segments, d]
+ * segment_mean{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * output[s] = mean of input[i] over segment_ids[i] == s, the sum over the number of its ids; ids must be non-
+ * decreasing. Empty segments give 0; ids outside [0, num_segments) are ignored. A workspace of the reference ABI's
+ * 4 num_segments bytes is welcome.
+ *   in    input: T [n, d]
  *   in    segment_ids: I [n]
- *   out   d_input: T [n, d]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
  *   deterministic
  */
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_mean_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
 
 /*
- * unsorted_segment_sum{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_max{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * output[s] = the greatest input[i] with segment_ids[i] == s, NaN where one is NaN; ids must be non-decreasing.
+ * Empty segments give -inf (integers: the least number of T); ids outside [0, num_segments) are ignored.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_max_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_min{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * output[s] = the least input[i] with segment_ids[i] == s, NaN where one is NaN; ids must be non-decreasing. Empty
+ * segments give inf (integers: the greatest number of T); ids outside [0, num_segments) are ignored.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_min_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_prod{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * output[s] = product of input[i] over segment_ids[i] == s; ids must be non-decreasing. Empty segments give 1; ids
+ * outside [0, num_segments) are ignored. Integers are multiplied modulo 2^width.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_prod_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_sum{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
  * segment_sum with ids in any order. Without a workspace by atomics, each addition of a 16-bit sum rounded; on a
  * GPU they flush f32 subnormals.
  *   in    input: T [n, d]
@@ -12545,6 +14851,217 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_bf16_workspace_size(in
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
 BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_mean{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_mean with ids in any order. Without a workspace by atomics, each addition of a 16-bit sum rounded; on a
+ * GPU they flush f32 subnormals. A workspace of the reference ABI's 4 num_segments bytes makes it faster, one of
+ * all bytes deterministic.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_max{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_max with ids in any order. Without a workspace by atomics, which give the same values.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_min{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_min with ids in any order. Without a workspace by atomics, which give the same values.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_prod{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_prod with ids in any order. Without a workspace by atomics, each 16-bit product rounded.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: deterministic, and 16-bit products in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_sum_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]], 0 where the id is outside [0, num_segments).
+ *   in    d_output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
 
 /*
  * unsorted_segment_sum_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
@@ -12571,10 +15088,1075 @@ BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_bf16_can_imp
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
 
+/*
+ * segment_mean_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]] / the number of rows of that segment, 0 where the id is outside [0,
+ * num_segments). Ids may be in any order.
+ *   in    d_output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: counts of the segments, 4 num_segments bytes as in the reference ABI; faster
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_mean_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * The same as segment_mean_backward.
+ *   in    d_output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: counts of the segments, 4 num_segments bytes as in the reference ABI; faster
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_max_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]] where input[i] is the first greatest element of its segment's column, or
+ * the first NaN where there is one; 0 elsewhere, and where the id is outside [0, num_segments). Ids must be non-
+ * decreasing.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: the rows that have the extremes; without it the ids are read again and again
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_max_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_max_backward with ids in any order.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: the rows that have the extremes; without it the ids are read again and again
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_min_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]] where input[i] is the first least element of its segment's column, or the
+ * first NaN where there is one; 0 elsewhere, and where the id is outside [0, num_segments). Ids must be non-
+ * decreasing.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: the rows that have the extremes; without it the ids are read again and again
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_min_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_min_backward with ids in any order.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: the rows that have the extremes; without it the ids are read again and again
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_prod_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]] times the product of the other rows of the segment, which is
+ * output[segment_ids[i]] / input[i]; of a product of 0 that of the others is 0, but for the only zero of a
+ * segment, for which they are multiplied. 0 where the id is outside [0, num_segments). Ids must be non-decreasing.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+
+/*
+ * unsorted_segment_prod_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_prod_backward with ids in any order. Without a workspace every only zero of a product takes a walk over
+ * all ids.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: finds the rows of a segment, where a product is 0
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
 /* ---- shape_layout ---------------------------------------------------------------------------------------------- */
 
 /*
- * repeat_{T}  (T: f32 f16 bf16 f64)
+ * contiguize_b1  ()
+ * dest[c] = source[source_offset + sum of c[d] * source_strides[d]], in row-major order. Elements have 1 byte;
+ * offset and strides count them and have any sign, and a stride of 0 repeats.
+ *   out   dest: u8 [numel]
+ *   in    source: u8 [shape at source_strides]
+ *   host  shape: i32 [rank]
+ *   host  source_strides: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_contiguize_b1_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
+BARACUDA_API int32_t baracuda_kernels_contiguize_b1_can_implement(const void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank);
+
+/*
+ * contiguize_b2  ()
+ * dest[c] = source[source_offset + sum of c[d] * source_strides[d]], in row-major order. Elements have 2 bytes;
+ * offset and strides count them and have any sign, and a stride of 0 repeats.
+ *   out   dest: u16 [numel]
+ *   in    source: u16 [shape at source_strides]
+ *   host  shape: i32 [rank]
+ *   host  source_strides: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_contiguize_b2_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
+BARACUDA_API int32_t baracuda_kernels_contiguize_b2_can_implement(const void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank);
+
+/*
+ * contiguize_b4  ()
+ * dest[c] = source[source_offset + sum of c[d] * source_strides[d]], in row-major order. Elements have 4 bytes;
+ * offset and strides count them and have any sign, and a stride of 0 repeats.
+ *   out   dest: u32 [numel]
+ *   in    source: u32 [shape at source_strides]
+ *   host  shape: i32 [rank]
+ *   host  source_strides: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_contiguize_b4_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
+BARACUDA_API int32_t baracuda_kernels_contiguize_b4_can_implement(const void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank);
+
+/*
+ * contiguize_b8  ()
+ * dest[c] = source[source_offset + sum of c[d] * source_strides[d]], in row-major order. Elements have 8 bytes;
+ * offset and strides count them and have any sign, and a stride of 0 repeats.
+ *   out   dest: u64 [numel]
+ *   in    source: u64 [shape at source_strides]
+ *   host  shape: i32 [rank]
+ *   host  source_strides: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_contiguize_b8_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
+BARACUDA_API int32_t baracuda_kernels_contiguize_b8_can_implement(const void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank);
+
+/*
+ * contiguize_b16  ()
+ * dest[c] = source[source_offset + sum of c[d] * source_strides[d]], in row-major order. Elements have 16 bytes,
+ * which are aligned as two of 8; offset and strides count them and have any sign, and a stride of 0 repeats.
+ *   out   dest: u64 [words]
+ *   in    source: u64 [shape at source_strides]
+ *   host  shape: i32 [rank]
+ *   host  source_strides: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_contiguize_b16_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
+BARACUDA_API int32_t baracuda_kernels_contiguize_b16_can_implement(const void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank);
+
+/*
+ * contiguize_nibble  ()
+ * contiguize of 4-bit elements, two a byte, the first in the low half: offset and strides count nibbles, dest is
+ * one stream of them, and the high half of its last byte is 0 where their number is odd. The last stride is 1, -1
+ * or 2, others are status 3.
+ *   out   dest: u8 [bytes]
+ *   in    source: u8 [shape at source_strides]
+ *   host  shape: i32 [rank]
+ *   host  source_strides: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_contiguize_nibble_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
+BARACUDA_API int32_t baracuda_kernels_contiguize_nibble_can_implement(const void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank);
+
+/*
+ * write_slice_b1  ()
+ * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 1
+ * byte. The rank is at least 1, and the window inside of dest.
+ *   inout dest: u8 [dest_words]
+ *   in    source: u8 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b1_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b1_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start);
+
+/*
+ * write_slice_b2  ()
+ * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 2
+ * bytes. The rank is at least 1, and the window inside of dest.
+ *   inout dest: u16 [dest_words]
+ *   in    source: u16 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b2_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b2_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start);
+
+/*
+ * write_slice_b4  ()
+ * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 4
+ * bytes. The rank is at least 1, and the window inside of dest.
+ *   inout dest: u32 [dest_words]
+ *   in    source: u32 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b4_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b4_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start);
+
+/*
+ * write_slice_b8  ()
+ * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 8
+ * bytes. The rank is at least 1, and the window inside of dest.
+ *   inout dest: u64 [dest_words]
+ *   in    source: u64 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b8_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b8_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start);
+
+/*
+ * write_slice_b16  ()
+ * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 16
+ * bytes, which are aligned as two of 8. The rank is at least 1, and the window inside of dest.
+ *   inout dest: u64 [dest_words]
+ *   in    source: u64 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b16_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b16_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start);
+
+/*
+ * write_slice_b1_doff  ()
+ * write_slice_b1 whose start along dyn_axis is read from dyn_start_dev when the work is done, so that a captured
+ * graph can be replayed with another; range_start[dyn_axis] is not looked at. What would lie outside of dest is
+ * dropped.
+ *   inout dest: u8 [dest_words]
+ *   in    source: u8 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   in    dyn_start_dev: i64 [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b1_doff_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b1_doff_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev);
+
+/*
+ * write_slice_b2_doff  ()
+ * write_slice_b2 whose start along dyn_axis is read from dyn_start_dev when the work is done, so that a captured
+ * graph can be replayed with another; range_start[dyn_axis] is not looked at. What would lie outside of dest is
+ * dropped.
+ *   inout dest: u16 [dest_words]
+ *   in    source: u16 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   in    dyn_start_dev: i64 [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b2_doff_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b2_doff_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev);
+
+/*
+ * write_slice_b4_doff  ()
+ * write_slice_b4 whose start along dyn_axis is read from dyn_start_dev when the work is done, so that a captured
+ * graph can be replayed with another; range_start[dyn_axis] is not looked at. What would lie outside of dest is
+ * dropped.
+ *   inout dest: u32 [dest_words]
+ *   in    source: u32 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   in    dyn_start_dev: i64 [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b4_doff_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b4_doff_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev);
+
+/*
+ * write_slice_b8_doff  ()
+ * write_slice_b8 whose start along dyn_axis is read from dyn_start_dev when the work is done, so that a captured
+ * graph can be replayed with another; range_start[dyn_axis] is not looked at. What would lie outside of dest is
+ * dropped.
+ *   inout dest: u64 [dest_words]
+ *   in    source: u64 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   in    dyn_start_dev: i64 [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b8_doff_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b8_doff_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev);
+
+/*
+ * write_slice_nibble  ()
+ * write_slice of 4-bit elements, two a byte: the entries of the last axis count bytes.
+ *   inout dest: u8 [dest_words]
+ *   in    source: u8 [source_byte_numel]
+ *   host  dest_byte_shape: i32 [rank]
+ *   host  source_byte_shape: i32 [rank]
+ *   host  range_start_bytes: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_nibble_run(void* dest, const void* source, int64_t source_byte_numel, int32_t rank, const int32_t* dest_byte_shape, const int32_t* source_byte_shape, const int32_t* range_start_bytes, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_nibble_can_implement(const void* dest, const void* source, int64_t source_byte_numel, int32_t rank, const int32_t* dest_byte_shape, const int32_t* source_byte_shape, const int32_t* range_start_bytes);
+
+/*
+ * concat2_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y is a, then b, along the axis concat_dim, of which a has split_offset elements and b the rest. A side without
+ * elements may be NULL.
+ *   host  output_shape: i32 [rank]
+ *   host  stride_a: i64 [rank]
+ *   host  stride_b: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    a: T [output_shape with split_offset along concat_dim]
+ *   in    b: T [output_shape with the rest along concat_dim]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_concat2_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_u16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_u64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+
+/*
+ * concat2_backward_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * da and db are the parts of dy that concat2 took from a and b. Each may be NULL.
+ *   host  output_shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_da: i64 [rank]
+ *   host  stride_db: i64 [rank]
+ *   in    dy: T [output_shape]
+ *   out   da: T [output_shape with split_offset along concat_dim], may be NULL
+ *   out   db: T [output_shape with the rest along concat_dim], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+
+/*
+ * flip_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[c'], where c'[d] is shape[d] - 1 - c[d] for the axes whose entry of flip_axes is not 0, and c[d] for
+ * others.
+ *   host  shape: i32 [rank]
+ *   host  flip_axes: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flip_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e4m3_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e4m3_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e5m2_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e5m2_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * flip_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * flip_{T} by another name: that takes strides too.
+ *   host  shape: i32 [rank]
+ *   host  flip_axes: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flip_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_i64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_i64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_u64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_u64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_bool_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_bool_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e4m3_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e4m3_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e5m2_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * roll_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[(c - shifts) modulo shape]; a shift for each axis, of any sign and size.
+ *   host  shape: i32 [rank]
+ *   host  shifts: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_roll_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u16_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e4m3_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e4m3_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e5m2_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e5m2_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * roll_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * roll_{T} by another name: that takes strides too.
+ *   host  shape: i32 [rank]
+ *   host  shifts: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_roll_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_f32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_f16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_f16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_bf16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_bf16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_f64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_f64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_i64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_i64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u8_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u16_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u16_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_u64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_u64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_bool_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_bool_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e4m3_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e4m3_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e5m2_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * permute_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * Axis d of y is axis dims[d] of x: dims is a permutation of the axes, stride_x is in the order of x and stride_y
+ * in that of y.
+ *   host  input_shape: i32 [rank]
+ *   host  dims: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [input_shape with axes in the order of dims]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_permute_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i8_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i8_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u8_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u8_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_bool_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_bool_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e4m3_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e4m3_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e5m2_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e5m2_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * permute_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * permute_{T} by another name: that takes strides too.
+ *   host  input_shape: i32 [rank]
+ *   host  dims: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [input_shape with axes in the order of dims]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_permute_f32_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_f32_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_f16_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_f16_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_bf16_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_bf16_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_f64_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_f64_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i8_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i8_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i16_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i16_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i32_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i32_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_i64_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_i64_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u8_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u8_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u16_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u16_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u32_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u32_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_u64_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_u64_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_bool_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_bool_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e4m3_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e4m3_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e5m2_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_fp8e5m2_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * pad_constant_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[c - pad_low], or value where that is outside of x. A negative pad_low crops, and so does an output that
+ * is shorter. f16, bf16, fp8 and bool pass value as bits.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_constant_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, float value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, float value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_f16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint16_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint16_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_bf16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint16_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint16_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, double value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, double value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, int8_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, int8_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, int16_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, int16_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, int32_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, int32_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, int64_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, int64_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint8_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint8_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint16_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint16_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint32_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint32_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint64_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint64_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint8_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint8_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint8_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint8_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint8_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint8_t value);
+
+/*
+ * pad_reflect_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[c - pad_low], x mirrored at its first and last element, which are not repeated, as often as it takes:
+ * NumPy's mode "reflect". An axis of one element is repeated. A negative pad_low crops. Of an axis without
+ * elements y can have none.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_f16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_bf16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * pad_replicate_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[c - pad_low], or the element at the edge. A negative pad_low crops. Of an axis without elements y can
+ * have none.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_f16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_bf16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * pad_circular_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[c - pad_low modulo input_shape], any number of times around. A negative pad_low crops. Of an axis
+ * without elements y can have none.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_circular_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_f16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_bf16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * pad_constant_backward_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * dx[c] = dy[c + pad_low]: the part of dy that pad_constant took from x.
+ *   host  input_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [input_shape at pad_low]
+ *   out   dx: T [input_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i8_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i8_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_i64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u8_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u8_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_u64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_bool_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_bool_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e4m3_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e4m3_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e5m2_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e5m2_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+
+/*
+ * repeat_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
  * y[c] = x[c mod input_shape]: tiles x along every axis. An output extent need not be a multiple of the input's.
  *   host  input_shape: i32 [rank]
  *   host  output_shape: i32 [rank]
@@ -12592,6 +16174,28 @@ BARACUDA_API int32_t baracuda_kernels_repeat_bf16_run(int64_t output_numel, int3
 BARACUDA_API int32_t baracuda_kernels_repeat_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_repeat_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_repeat_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
  * repeat_backward_{T}  (T: f32 f16 bf16 f64)
@@ -12617,6 +16221,168 @@ BARACUDA_API size_t baracuda_kernels_repeat_backward_bf16_workspace_size(int64_t
 BARACUDA_API int32_t baracuda_kernels_repeat_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_repeat_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
 BARACUDA_API size_t baracuda_kernels_repeat_backward_f64_workspace_size(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx);
+
+/*
+ * triu_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * output = input where j >= i + diagonal, i and j being the indices along the last two axes, else zero. The rank
+ * is at least 2. output may be input.
+ *   in    input: T [numel]
+ *   out   output: T [numel]
+ *   host  shape: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_triu_f32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_f32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_f16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_f16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_bf16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_bf16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_f64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_f64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i8_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i8_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u8_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u8_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_bool_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_bool_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e4m3_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e4m3_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e5m2_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e5m2_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+
+/*
+ * triu_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * triu_{T} on strided operands; a stride of 0 broadcasts input. output may be input, of equal strides.
+ *   in    input: T [shape at stride_x]
+ *   out   output: T [shape at stride_y]
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_triu_f32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_f32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_f16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_f16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_bf16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_bf16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_f64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_f64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i8_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i8_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_i64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_i64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u8_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u8_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_u64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_u64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_bool_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_bool_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e4m3_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e4m3_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e5m2_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_fp8e5m2_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+
+/*
+ * tril_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * output = input where j <= i + diagonal, i and j being the indices along the last two axes, else zero. The rank
+ * is at least 2. output may be input.
+ *   in    input: T [numel]
+ *   out   output: T [numel]
+ *   host  shape: i32 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_tril_f32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_f32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_f16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_f16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_bf16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_bf16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_f64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_f64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i8_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i8_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u8_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u8_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u16_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u16_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_bool_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_bool_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+
+/*
+ * tril_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * tril_{T} on strided operands; a stride of 0 broadcasts input. output may be input, of equal strides.
+ *   in    input: T [shape at stride_x]
+ *   out   output: T [shape at stride_y]
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_tril_f32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_f32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_f16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_f16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_bf16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_bf16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_f64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_f64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i8_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i8_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_i64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_i64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u8_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u8_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u16_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u16_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_u64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_u64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_bool_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_bool_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
 
 /* ---- softmax --------------------------------------------------------------------------------------------------- */
 

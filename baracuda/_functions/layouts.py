@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions import accumulated, losses, normalization, products, reductions
-from baracuda._functions import losses, normalization, products, reductions, rotary
+from baracuda._functions import accumulated, losses, normalization, products, reductions, rotary
 from baracuda._functions.layout import Layout, Shape, axis_of, contiguous
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers, as_real

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 
+from tools.oracle.numerics import decode
+
 from .elementwise.fill import BYTES_OR_BITS, value_of
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
 from .shape_layout import MOVE_BRIEF, TURNED, bad_calls, of_each_width
-from tools.oracle.numerics import decode
 
 NUMPY = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
