@@ -210,7 +210,7 @@ def axes_benches(rows, width, read):
     yield over("inner", "norm2", (rows, width), (1,), read, fill="normal")
     yield over("inner", "argmax", (rows, width), (1,), read, other="i64")
     yield over("inner", "any", (rows, width), (1,), read, fill=0.0)
-    yield over("inner", "count_nonzero", (rows, width), (1,), read)
+    yield over("inner", "count_nonzero", (rows, width), (1,), read, numel=rows * width)
     yield over("of integers", "sum", channels, (0, 2), read, dtypes=("i32",), row="reduce_{F}_axes_{T} integers")
     yield over(
         "of integers", "mean", (rows, width), (1,), read, dtypes=("i32",), row="reduce_mean_axes_{T}_{U}", other="f64"
