@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions import losses, normalization, products, reductions
+from baracuda._functions import losses, moves, normalization, products, reductions
 from baracuda._functions.layout import Layout, Shape, axis_of, contiguous
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers, as_real
@@ -167,6 +167,8 @@ _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Lay
     "reduce": reductions.along_axes, "reduce_axes": reductions.over_axes,
     "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape,
     "trace": reductions.trace, "loss": _loss, "matmul": products.matmul, "linear": products.linear,
+    "flip": moves.flip, "roll": moves.roll, "permute": moves.permute, "triangle": moves.triangle, "pad": moves.pad,
+    "concat": moves.concat,
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from baracuda._optable import Param, Row, rows
 
 REQUIRED = object()  # the default of an argument that has none
 _CALLED = ("gemm", "loss", "norm", "reduce", "softmax")  # families whose rows name their functions by `call`
-PLANS_ALONE = ("gemm", "gemv", "loss_flce", "contiguize", "write_slice", "concat2", "flip", "pad", "permute", "roll", "tri")  # what the names of ops without functions of arrays begin with
+PLANS_ALONE = ("gemm", "gemv", "loss_flce", "contiguize", "write_slice")  # what the names of ops without functions of arrays begin with
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
@@ -133,7 +133,9 @@ def specs() -> dict[str, Spec]:
     """All functions by name."""
     found: dict[str, list[tuple[str, Row, str]]] = {}
     for row in rows():
-        if row.pattern.endswith("_strided") or row.family in _CALLED or row.pattern.startswith(PLANS_ALONE):
+        if row.pattern.endswith("_strided") or row.family in _CALLED or row.calls:
+            continue
+        if row.pattern.startswith(PLANS_ALONE):
             continue
         for function in row.functions or ("",):
             pattern = row.pattern.replace("{F}", function)
