@@ -136,7 +136,9 @@ def is_of(spec, problem):
         return False
     if sum(array.bits().size for array in problem.arrays.values() if array.values is not None) > LARGEST:
         return False
-    if spec.layout == "pad" and (min(problem.host["pad_low"], default=0) < 0 or min(MOVES["pad_high"](problem), default=0) < 0):
+    if spec.layout == "pad" and (
+        min(problem.host["pad_low"], default=0) < 0 or min(MOVES["pad_high"](problem), default=0) < 0
+    ):
         return False  # which crop
     if spec.layout == "reduce_to":
         return all(want in (1, have) for have, want in zip(problem.host["input_shape"], problem.host["output_shape"]))

@@ -30,7 +30,7 @@ SHAPES = {
     "reduce_backward": {"x": (3, 4, 2), "y": (), "dy": ()},
     "reduce_to": {"x": (3, 4)},
     "trace": {"x": (3, 4)},
-    **dict.fromkeys(("flip", "roll", "permute", "triangle"), {"x": (3, 4)}),
+    **{layout: {"x": (3, 4)} for layout in ("flip", "roll", "permute", "triangle")},
     "pad": {"x": (3, 4), "dy": (6, 7)},
     "concat": {"a": (3, 4), "b": (2, 4), "dy": (5, 4)},
     "matmul": {"a": (3, 4), "b": (4, 2)},

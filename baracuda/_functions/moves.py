@@ -35,7 +35,9 @@ def roll(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) ->
     given = numbers["axis"]
     axes = [axis_of("axis", axis, shape) for axis in (given if isinstance(given, (tuple, list)) else (given,))]
     if len(shifts) not in (1, len(axes)):
-        raise InvalidProblemError(f"shifts is {numbers['shifts']!r}, must be one number or one for each of axis {given!r}")
+        raise InvalidProblemError(
+            f"shifts is {numbers['shifts']!r}, must be one number or one for each of axis {given!r}"
+        )
     by = [0] * len(shape)
     for axis, shift in zip(axes, shifts * len(axes) if len(shifts) == 1 else shifts):
         by[axis] = (by[axis] + shift) % max(shape[axis], 1)
@@ -66,7 +68,9 @@ def pad(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> 
     for side in ("pad_low", "pad_high"):
         each = _several(side, numbers[side], 0)
         if len(each) not in (1, len(shape)):
-            raise InvalidProblemError(f"{side} is {numbers[side]!r}, must be one number or one for each axis of {shape}")
+            raise InvalidProblemError(
+                f"{side} is {numbers[side]!r}, must be one number or one for each axis of {shape}"
+            )
         widths.append(each * len(shape) if len(each) == 1 and len(shape) != 1 else each[: len(shape)])
     low, high = widths
     if name == "dy":

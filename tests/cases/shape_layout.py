@@ -6,7 +6,6 @@ import numpy as np
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
 
-
 MOVE_BRIEF = ("plain", "large", "special")
 
 

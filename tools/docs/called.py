@@ -36,7 +36,8 @@ BY_NAME = {
     "dsum": "np.full_like(sum, 0.5)", ("concat", "b"): OTHERS,
 }  # fmt: skip
 SECOND = ("target", "x2", "positive")  # operands that had better not be what the first one is
-NUMBERS = {"shifts": "1", "dims": "(1, 0)", "pad_low": "1", "pad_high": "2", "split_offset": "2", "size": "(1, 3)", "num_groups": "3", "p": "3",
+NUMBERS = {"shifts": "1", "dims": "(1, 0)", "pad_low": "1", "pad_high": "2", "split_offset": "2",
+           "size": "(1, 3)", "num_groups": "3", "p": "3",
            "dtype": "np.float16"}  # fmt: skip
 AXIS = {"reduce": "axis=1", "reduce_axes": "axis=1", "reduce_backward": "axis=1"}
 

@@ -55,9 +55,9 @@ void copy_squares(const CopyLayout& layout, int across, const Bits* x, Bits* y) 
                         for (int64_t k = begin; k < end; ++k) {
                             const int64_t c = k % by_column * kSide, r = k / by_column % by_row * kSide;
                             const auto at = walk(static_cast<uint64_t>(k / by_column / by_row));
-                            const Square square{std::min(kSide, rows - r),  std::min(kSide, columns - c),
-                                                layout.stride[0][across],   layout.stride[0][last],
-                                                layout.stride[1][across],   layout.stride[1][last]};
+                            const Square square{std::min(kSide, rows - r), std::min(kSide, columns - c),
+                                                layout.stride[0][across],  layout.stride[0][last],
+                                                layout.stride[1][across],  layout.stride[1][last]};
                             copy_square(square, x + signed_offset(at.of[1]) + r * square.x_row + c * square.x_column,
                                         y + signed_offset(at.of[0]) + r * square.y_row + c * square.y_column);
                         }
@@ -144,11 +144,15 @@ struct MappedRows {
     }
 
 private:
-    int64_t map(const MappedAxis& axis, int64_t c) const { return AxisMap<uint64_t>(axis, copy().beyond)(static_cast<uint64_t>(c)); }
+    int64_t map(const MappedAxis& axis, int64_t c) const {
+        return AxisMap<uint64_t>(axis, copy().beyond)(static_cast<uint64_t>(c));
+    }
 
     void fill(Bits* to, int64_t first, int64_t end) const {
         const Bits value = static_cast<Bits>(copy().value);
-        if (first < end) copy_run(to + first * copy().axis[copy().rank - 1].stride_y, copy().axis[copy().rank - 1].stride_y, &value, 0, end - first);
+        if (first < end)
+            copy_run(to + first * copy().axis[copy().rank - 1].stride_y, copy().axis[copy().rank - 1].stride_y, &value, 0,
+                     end - first);
     }
 
     // Indices [first, end) of a row; `from` is null where x has none of it.
@@ -188,8 +192,7 @@ Status copy_rows(const MappedPlan& plan, const void* x, void* y) {
     const int64_t length = copy.axis[copy.rank - 1].extent, count = plan.numel / std::max<int64_t>(length, 1);
     const int64_t cut = std::min<int64_t>(length, 65536), cuts = ceil_div(length, cut);
     parallel_ranges(count * cuts, grain_for(2 * cut * static_cast<int64_t>(sizeof(Bits))), [&](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; ++k)
-            rows.row(k / cuts, k % cuts * cut, std::min((k % cuts + 1) * cut, length));
+        for (int64_t k = begin; k < end; ++k) rows.row(k / cuts, k % cuts * cut, std::min((k % cuts + 1) * cut, length));
     });
     return Status::kOk;
 }
