@@ -110,7 +110,8 @@ _ANNOTATIONS = {
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
                      "is_causal", "channels_last"), "bool"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
-    "norm_axes_mask": "int | Sequence[int]",
+    **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
+    "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]",
 }  # fmt: skip
 
 
@@ -196,6 +197,12 @@ _SHAPES = {
     "them in the result, of extent 1.",
     "reduce_backward": "axis and keepdims are those of the function, dy and y have its result's shape.",
     "reduce_to": "size broadcasts to the shape of x.",
+    "flip": "axis is one, a tuple of them, or None for all; negative ones count from the last.",
+    "roll": "shifts is a number for axis, or for each axis of a tuple; without axis elements move in row-major order.",
+    "permute": "dims has every axis of x once, in the order of the result's; negative ones count from the last.",
+    "triangle": "x has two axes or more.",
+    "pad": "pad_low and pad_high are elements before and behind, a number for each axis or one for all.",
+    "concat": "Extents are equal but along axis; split_offset is that of a. A negative axis counts from the last.",
     "trace": "x has two axes; the diagonal begins at its first element.",
     "norm": "axis is one, or a tuple of them; gamma and beta have their extents, statistics the shape of x with 1 "
     "there.",

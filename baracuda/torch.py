@@ -29,12 +29,14 @@ _begun: set[str] = set()  # PyTorch asks its namespace for an operator while it 
 _registered: dict[str, Any] = {}
 _TYPES = {
     "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
-    "output_shape": "SymInt[]", "num_groups": "int",
+    "output_shape": "SymInt[]", "num_groups": "int", "flip_axes": "int[]?", "concat_dim": "int",
+    "split_offset": "SymInt",
+    **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
     **dict.fromkeys(("log_target_flag", "is_causal", "channels_last"), "bool"),
 }  # fmt: skip
-_SEVERAL = ("repeats", "size", "axis")  # numbers that may be one or several
+_SEVERAL = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high")  # numbers that may be one or several
 
 
 def _of_matmul(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:

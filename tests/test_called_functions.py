@@ -12,6 +12,7 @@ from baracuda._optable import _INDEX_SUFFIX
 from cases import CASES, Draw
 from cases.gemm import ACTIVATIONS
 from cases.reductions import reduced
+from cases.shape_pad import value_in
 from naming import Tries
 from placement import odd
 from tools.oracle.numerics import encode
@@ -21,6 +22,18 @@ PRODUCTS = {name: spec for name, spec in CALLED.items() if spec.layout in ("matm
 LARGEST = 20_000  # elements of the problems that are tried
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
 FLAGS = ("hard", "log_input_flag", "log_target_flag", "zero_infinity", "is_causal", "channels_last")
+# Numbers that C has in arrays, by C's names.
+MOVES = {
+    "flip_axes": lambda p: tuple(d for d, mask in enumerate(p.host["flip_axes"]) if mask),
+    "shifts": lambda p: p.host["shifts"],
+    "dims": lambda p: p.host["dims"],
+    "pad_low": lambda p: p.host["pad_low"],
+    "pad_high": lambda p: tuple(
+        o - i - low for o, i, low in zip(wide_of(p), p.host["input_shape"], p.host["pad_low"])
+    ),
+    "concat_dim": lambda p: p.scalars["concat_dim"],
+    "value": lambda p: value_in(p).item(),
+}  # fmt: skip
 REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
 
@@ -31,11 +44,12 @@ def cells(array):
         return values
     reach = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides)]
     first = -sum(r for r in reach if r < 0)
-    memory = np.zeros(first + sum(r for r in reach if r > 0) + 1, values.dtype)
+    bits = values.view(f"u{values.itemsize}")  # fp8 has no array interface
+    memory = np.zeros(first + sum(r for r in reach if r > 0) + 1, bits.dtype)
     steps = [stride * values.itemsize for stride in array.strides]
     placed = np.lib.stride_tricks.as_strided(memory[first:], array.shape, steps)
-    placed[...] = values
-    return placed
+    placed[...] = bits
+    return placed.view(values.dtype)
 
 
 def axes_of(spec, problem):
@@ -82,6 +96,11 @@ def is_mean_over_batch(problem):
     return "batch" in scalars and scalars["reduction_mode"] == 1 and scalars["batch"] != scalars["numel"]
 
 
+def wide_of(problem):
+    """Extents of what is padded."""
+    return problem.host.get("output_shape") or problem.arrays["dy" if "dy" in problem.arrays else "y"].shape
+
+
 def numbers_of(spec, problem):
     """The numbers of a call by name."""
     found = {}
@@ -89,8 +108,10 @@ def numbers_of(spec, problem):
         if number.name in spec.absent:
             continue
         value = problem.scalars.get(number.number)
-        if number.name == "axis":
+        if number.name == "axis" and number.number not in MOVES and spec.layout != "roll":
             value = axes_of(spec, problem)
+        elif number.number in MOVES:
+            value = MOVES[number.number](problem)
         elif number.name == "keepdims":
             value = True
         elif number.name == "size":
@@ -103,6 +124,8 @@ def numbers_of(spec, problem):
             value = problem.arrays["dx"].dtype
         elif number.number in FLAGS:
             value = bool(value)
+        elif spec.layout == "roll":
+            value = tuple(range(problem.scalars["rank"]))
         found[number.name] = value
     return found
 
@@ -113,6 +136,10 @@ def is_of(spec, problem):
         return False
     if sum(array.bits().size for array in problem.arrays.values() if array.values is not None) > LARGEST:
         return False
+    if spec.layout == "pad" and (
+        min(problem.host["pad_low"], default=0) < 0 or min(MOVES["pad_high"](problem), default=0) < 0
+    ):
+        return False  # which crop
     if spec.layout == "reduce_to":
         return all(want in (1, have) for have, want in zip(problem.host["input_shape"], problem.host["output_shape"]))
     scalars = problem.scalars
@@ -182,7 +209,8 @@ def check(spec, case, op, problem, results):
             dtype = problem.arrays[output.pointer].dtype
             got = np.asarray(result)
             assert got.dtype == NATIVE[dtype]
-            got = got.astype(np.float64 if got.dtype.kind not in "iub" else np.int64).reshape(want.value.shape)
+            wide = np.uint64 if got.dtype == np.uint64 else np.float64 if got.dtype.kind not in "iub" else np.int64
+            got = got.astype(wide).reshape(want.value.shape)
             tolerances.check(f"{op}: {output.name}", got, dtype, want, case.tolerance_of(output.pointer, True))
 
 

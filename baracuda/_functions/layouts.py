@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions import accumulated, losses, normalization, products, reductions, rotary
+from baracuda._functions import accumulated, losses, moves, normalization, products, reductions, rotary
 from baracuda._functions.layout import Layout, Shape, axis_of, contiguous
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers, as_real
@@ -169,6 +169,8 @@ _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Lay
     "trace": reductions.trace, "loss": _loss, "matmul": products.matmul, "linear": products.linear,
     "accumulated": accumulated.along_axis,
     "rope": rotary.by_positions, "rope_apply": rotary.by_tables, "rope_apply_thd": rotary.of_tokens,
+    "flip": moves.flip, "roll": moves.roll, "permute": moves.permute, "triangle": moves.triangle, "pad": moves.pad,
+    "concat": moves.concat,
 }  # fmt: skip
 
 

@@ -30,7 +30,9 @@ def _shifts(name: str, values: object) -> tuple[int, ...]:
 
 
 def _dims(name: str, values: object) -> tuple[int, ...]:
-    return tuple([as_integer(f"{name}[{i}]", d, 0, descriptor.MAX_RANK - 1) for i, d in enumerate(as_items(name, values))])
+    return tuple(
+        [as_integer(f"{name}[{i}]", d, 0, descriptor.MAX_RANK - 1) for i, d in enumerate(as_items(name, values))]
+    )
 
 
 def _check_rank(name: str, entries: Sequence[Any], shape: tuple[int, ...]) -> None:

@@ -105,7 +105,7 @@ class WriteSliceDescriptor(Descriptor):
         for name in ("source_shape", "ranges"):
             if len(getattr(valid, name)) != valid.rank:
                 raise InvalidProblemError(
-                    f"{name} is {getattr(valid, name)}, must have an entry for each axis of dest_shape {valid.dest_shape}"
+                    f"{name} is {getattr(valid, name)}, must have an entry for each axis of {valid.dest_shape}"
                 )
         for d, pair in enumerate(valid.ranges):
             if len(pair) != 2 or not pair[0] <= pair[1] <= valid.dest_shape[d]:
@@ -114,12 +114,12 @@ class WriteSliceDescriptor(Descriptor):
                 )
             if pair[1] - pair[0] != valid.source_shape[d]:
                 raise InvalidProblemError(
-                    f"source_shape[{d}] is {valid.source_shape[d]}, must be {pair[1] - pair[0]}, as ranges[{d}] is {pair}"
+                    f"source_shape[{d}] is {valid.source_shape[d]}, must be {pair[1] - pair[0]}, for ranges[{d}] {pair}"
                 )
         if valid.element in _NIBBLES and any([n % 2 for n in (valid.dest_shape[-1], *valid.ranges[-1])]):
             raise UnsupportedError(
-                f"ranges[{valid.rank - 1}] is {valid.ranges[-1]} of {valid.dest_shape[-1]}; those of 4-bit elements must "
-                f"be even along the last axis"
+                f"ranges[{valid.rank - 1}] is {valid.ranges[-1]} of {valid.dest_shape[-1]}; of 4-bit elements they "
+                f"must be even along the last axis"
             )
         return valid
 

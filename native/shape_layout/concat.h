@@ -107,7 +107,8 @@ struct Concat2Backward {
         return locate_extents(db, name, role, size, "stride_db", rank, halves().extents(true), stride_db);
     }
     Status run(const T* dy, T* da, T* db, const Launch& launch) const {
-        const CopyLayout first = halves().layout(false, stride_da, stride_dy), second = halves().layout(true, stride_db, stride_dy);
+        const CopyLayout first = halves().layout(false, stride_da, stride_dy),
+                         second = halves().layout(true, stride_db, stride_dy);
         if (da != nullptr && !first.is_empty()) BK_TRY(copy_strided(launch, first, sizeof(T), dy, da));
         if (db == nullptr || second.is_empty()) return Status::kOk;
         return copy_strided(launch, second, sizeof(T), dy + split_offset * stride_dy[concat_dim], db);

@@ -98,8 +98,7 @@ struct PermuteShape {
         for (int32_t d = 0; d < rank; ++d) {
             if (dims[d] < 0 || dims[d] >= rank)
                 return fail(Status::kInvalidProblem, "dims[%d] is %d, must be in [0, rank), and rank is %d", d, dims[d], rank);
-            if (seen >> dims[d] & 1)
-                return fail(Status::kInvalidProblem, "dims[%d] is %d, as an entry before it", d, dims[d]);
+            if (seen >> dims[d] & 1) return fail(Status::kInvalidProblem, "dims[%d] is %d, as an entry before it", d, dims[d]);
             seen |= 1u << dims[d];
         }
         return input_numel > 0 ? require_distinct({"stride_y", stride_y}, rank, extents().of) : Status::kOk;

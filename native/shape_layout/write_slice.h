@@ -138,9 +138,7 @@ struct WriteSliceNibble {
     }
 
 private:
-    Window window() const {
-        return {source_byte_numel, rank, dest_byte_shape, source_byte_shape, range_start_bytes};
-    }
+    Window window() const { return {source_byte_numel, rank, dest_byte_shape, source_byte_shape, range_start_bytes}; }
 };
 
 }  // namespace bk

@@ -11,7 +11,13 @@ WORDS = {1: ("u8", 1), 2: ("u16", 1), 4: ("u32", 1), 8: ("u64", 1), 16: ("u64", 
 
 
 def random_words(draw, dtype, count):
-    return Array(dtype, (count,), draw.rng.integers(0, 256, count * (int(dtype[1:]) // 8), np.uint8).view(dtype_of(dtype)).astype(np.uint64 if dtype == "u64" else np.int64))
+    return Array(
+        dtype,
+        (count,),
+        draw.rng.integers(0, 256, count * (int(dtype[1:]) // 8), np.uint8)
+        .view(dtype_of(dtype))
+        .astype(np.uint64 if dtype == "u64" else np.int64),
+    )
 
 
 def dtype_of(dtype):
@@ -39,7 +45,9 @@ def contiguize(draw, width, shape, before=0, layout=None, per_byte=1):
     source = random_words(draw, dtype, -(-(offset + high + 1) // per_byte) * words)
     count = math.prod(shape)
     arrays = {"dest": Array(dtype, (-(-count // per_byte) * words,)), "source": source}
-    return Problem({"source_offset": offset, "rank": len(shape)}, arrays, {"shape": tuple(shape), "source_strides": strides})
+    return Problem(
+        {"source_offset": offset, "rank": len(shape)}, arrays, {"shape": tuple(shape), "source_strides": strides}
+    )
 
 
 def contiguize_reference(words):
@@ -104,10 +112,15 @@ ODD = tuple(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in ("
 def contiguize_case(width):
     problems = {n: lambda d, s=s, b=b, k=k: contiguize(d, width, s, b, k) for n, (s, b, k) in VIEWS.items()}
     return Case(
-        row=f"contiguize_b{width}", problems=problems, reference=contiguize_reference(WORDS[width][1]),
-        tolerance={"dest": "exact"}, plain="plain", large="large", bad=(*BAD_VIEWS, *ODD),
+        row=f"contiguize_b{width}",
+        problems=problems,
+        reference=contiguize_reference(WORDS[width][1]),
+        tolerance={"dest": "exact"},
+        plain="plain",
+        large="large",
+        bad=(*BAD_VIEWS, *ODD),
         idle=(Idle("empty", {}, {"shape": (3, 0, 7)}),),
-    )  # fmt: skip
+    )
 
 
 # --- write_slice ------------------------------------------------------------------------------------------------------
@@ -118,9 +131,10 @@ def write_slice(draw, width, dest_shape, source_shape, start, suffix="", count="
     dest = random_words(draw, dtype, math.prod(dest_shape) * words)
     source = random_words(draw, dtype, math.prod(source_shape) * words)
     host = {
-        f"dest{suffix}_shape": tuple(dest_shape), f"source{suffix}_shape": tuple(source_shape),
+        f"dest{suffix}_shape": tuple(dest_shape),
+        f"source{suffix}_shape": tuple(source_shape),
         "range_start" + ("_bytes" if suffix else ""): tuple(start),
-    }  # fmt: skip
+    }
     problem = Problem({count: math.prod(source_shape), "rank": len(dest_shape)}, {"dest": dest, "source": source}, host)
     if dyn is not None:
         axis, value = dyn
@@ -196,10 +210,15 @@ def bad_windows(suffix="", count="source_numel"):
 def write_case(width):
     problems = {n: lambda d, t=t, s=s, f=f: write_slice(d, width, t, s, f) for n, (t, s, f) in WINDOWS.items()}
     return Case(
-        row=f"write_slice_b{width}", problems=problems, reference=write_reference(WORDS[width][1]),
-        tolerance={"dest": "exact"}, plain="plain", large="large", bad=bad_windows(),
+        row=f"write_slice_b{width}",
+        problems=problems,
+        reference=write_reference(WORDS[width][1]),
+        tolerance={"dest": "exact"},
+        plain="plain",
+        large="large",
+        bad=bad_windows(),
         idle=(Idle("empty", {"source_numel": 0}, {"source_shape": (3, 0, 7)}),),
-    )  # fmt: skip
+    )
 
 
 def write_from_case(width):
@@ -211,8 +230,12 @@ def write_from_case(width):
     problems["plain"] = lambda d: write_slice(d, width, *plain, dyn=(0, 1))
     problems["large"] = lambda d: write_slice(d, width, *WINDOWS["large"], dyn=(1, 2))
     return Case(
-        row=f"write_slice_b{width}_doff", problems=problems, reference=write_reference(WORDS[width][1]),
-        tolerance={"dest": "exact"}, plain="plain", large="large",
+        row=f"write_slice_b{width}_doff",
+        problems=problems,
+        reference=write_reference(WORDS[width][1]),
+        tolerance={"dest": "exact"},
+        plain="plain",
+        large="large",
         bad=(
             *bad_windows(),
             Bad("axis_negative", 2, r"dyn_axis is -1", {"dyn_axis": -1}, {"range_start": (1, 0, 2)}, can=2),
@@ -220,15 +243,20 @@ def write_from_case(width):
             Bad("null_start", 2, r"dyn_start_dev is NULL", null=("dyn_start_dev",)),
         ),
         idle=(Idle("empty", {"source_numel": 0}, {"source_shape": (3, 0, 7)}),),
-    )  # fmt: skip
+    )
 
 
 CASES = (
     *map(contiguize_case, WORDS),
     Case(
         row="contiguize_nibble",
-        problems={n: lambda d, s=s, b=b, k=k: contiguize(d, 1, s, b, k, per_byte=2) for n, (s, b, k) in NIBBLES.items()},
-        reference=nibble_reference, tolerance={"dest": "exact"}, plain="plain", large="large",
+        problems={
+            n: lambda d, s=s, b=b, k=k: contiguize(d, 1, s, b, k, per_byte=2) for n, (s, b, k) in NIBBLES.items()
+        },
+        reference=nibble_reference,
+        tolerance={"dest": "exact"},
+        plain="plain",
+        large="large",
         bad=(
             *BAD_VIEWS,
             Bad("rank_0", 2, r"rank is 0", {"rank": 0}, can=2),
@@ -245,8 +273,11 @@ CASES = (
             n: lambda d, t=t, s=s, f=f: write_slice(d, 1, t, s, f, "_byte", "source_byte_numel")
             for n, (t, s, f) in WINDOWS.items()
         },
-        reference=write_reference(1, "_byte"), tolerance={"dest": "exact"}, plain="plain", large="large",
+        reference=write_reference(1, "_byte"),
+        tolerance={"dest": "exact"},
+        plain="plain",
+        large="large",
         bad=bad_windows("_byte", "source_byte_numel"),
         idle=(Idle("empty", {"source_byte_numel": 0}, {"source_byte_shape": (3, 0, 7)}),),
     ),
-)  # fmt: skip
+)

@@ -16,12 +16,18 @@ def problem_of(shape, axis, split, whole, parts, strides, null):
 
 
 def halves(shape, axis, split):
-    return tuple(tuple(split if d == axis else e for d, e in enumerate(shape)) for split in (split, shape[axis] - split))
+    return tuple(
+        tuple(split if d == axis else e for d, e in enumerate(shape)) for split in (split, shape[axis] - split)
+    )
 
 
 def concat(draw, shape, axis, split, a=None, b=None, y=None, kind="normal", null=()):
     first, second = halves(shape, axis, split)
-    strides = {"a": strides_for(first, **a or {}), "b": strides_for(second, **b or {}), "y": strides_for(shape, **y or {})}
+    strides = {
+        "a": strides_for(first, **a or {}),
+        "b": strides_for(second, **b or {}),
+        "y": strides_for(shape, **y or {}),
+    }
     parts = [("a", draw.values(first, kind, strides["a"])), ("b", draw.values(second, kind, strides["b"]))]
     return problem_of(shape, axis, split, ("y", draw.output(shape, strides["y"])), parts, strides, null)
 
@@ -29,8 +35,10 @@ def concat(draw, shape, axis, split, a=None, b=None, y=None, kind="normal", null
 def concat_backward(draw, shape, axis, split, dy=None, da=None, db=None, kind="normal", null=()):
     first, second = halves(shape, axis, split)
     strides = {
-        "dy": strides_for(shape, **dy or {}), "da": strides_for(first, **da or {}), "db": strides_for(second, **db or {})
-    }  # fmt: skip
+        "dy": strides_for(shape, **dy or {}),
+        "da": strides_for(first, **da or {}),
+        "db": strides_for(second, **db or {}),
+    }
     parts = [("da", draw.output(first, strides["da"])), ("db", draw.output(second, strides["db"]))]
     return problem_of(shape, axis, split, ("dy", draw.values(shape, kind, strides["dy"])), parts, strides, null)
 
@@ -85,13 +93,28 @@ def bad_calls(whole, parts, outputs):
         Bad("axis_3", 2, r"concat_dim is 3", {"concat_dim": 3}, can=2),
         Bad("split_negative", 2, r"split_offset is -1", {"split_offset": -1}, can=2),
         Bad("split_far", 2, r"split_offset is 6", {"split_offset": 6}, can=2),
-        Bad("empty_axis", 2, r"concat_dim is 7", {"output_numel": 0, "concat_dim": 7}, {"output_shape": (3, 0, 7)}, can=2),
+        Bad(
+            "empty_axis",
+            2,
+            r"concat_dim is 7",
+            {"output_numel": 0, "concat_dim": 7},
+            {"output_shape": (3, 0, 7)},
+            can=2,
+        ),
         *(Bad(f"null_stride_{a}", 2, rf"stride_{a} is NULL", host={f"stride_{a}": None}, can=2) for a in arrays),
-        *(Bad(f"far_{a}", 2, rf"stride_{a}\[0\] is {2**61}", host={f"stride_{a}": (2**61, 7, 1)}, can=2) for a in arrays),
+        *(
+            Bad(f"far_{a}", 2, rf"stride_{a}\[0\] is {2**61}", host={f"stride_{a}": (2**61, 7, 1)}, can=2)
+            for a in arrays
+        ),
         *(Bad(f"still_{a}", 2, rf"stride_{a}\[0\] is 0", host={f"stride_{a}": (0, 7, 1)}, can=2) for a in outputs),
         *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in arrays),
-        Bad("same", 2, rf"{outputs[0]} overlaps|{first} overlaps|{whole} overlaps", alias={outputs[0]: whole if outputs[0] != whole else first}),
-    ]  # fmt: skip
+        Bad(
+            "same",
+            2,
+            rf"{outputs[0]} overlaps|{first} overlaps|{whole} overlaps",
+            alias={outputs[0]: whole if outputs[0] != whole else first},
+        ),
+    ]
     return tuple(bad)
 
 
@@ -104,7 +127,12 @@ CASES = (
             "broadcast": lambda d: concat(d, (9, 11), 0, 4, a={"broadcast": (0,)}, b={"broadcast": (1,)}),
             "null_empty": lambda d: concat(d, (9, 11), 0, 0, null=("a",)),
         },
-        reference=reference, tolerance={"y": "exact"}, plain="plain", large="large", brief=MOVE_BRIEF, full=of_each_width,
+        reference=reference,
+        tolerance={"y": "exact"},
+        plain="plain",
+        large="large",
+        brief=MOVE_BRIEF,
+        full=of_each_width,
         bad=(
             *bad_calls("y", ("a", "b"), ("y",)),
             *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in ("a", "b", "y")),
@@ -120,9 +148,13 @@ CASES = (
             "second_alone": lambda d: concat_backward(d, (7, 9), 1, 4, null=("da",)),
             "none": lambda d: concat_backward(d, (7, 9), 1, 4, null=("da", "db")),
         },
-        reference=reference_backward, tolerance={"da": "exact", "db": "exact"}, plain="plain", large="large",
-        brief=MOVE_BRIEF, full=of_each_width,
+        reference=reference_backward,
+        tolerance={"da": "exact", "db": "exact"},
+        plain="plain",
+        large="large",
+        brief=MOVE_BRIEF,
+        full=of_each_width,
         bad=(*bad_calls("dy", ("da", "db"), ("da", "db")), Bad("null_dy", 2, r"dy is NULL", null=("dy",))),
         idle=(Idle("count_0", {"output_numel": 0}, {"output_shape": (3, 5, 0)}),),
     ),
-)  # fmt: skip
+)

@@ -98,15 +98,25 @@ def case(row, count, names, given, reference, bad, plain=(3, 5, 7)):
     entries = given["large"][1][:2] if names[1] != "dims" else (1, 0)
     makers["special"] = lambda d: move(d, count, names, (7, 9), entries, kind="special")
     common = [
-        one for one in bad_calls(count, names[0], (names[1], None, rf"{names[1]} is NULL"), ("x", "y"), ("stride_x", "stride_y"))
+        one
+        for one in bad_calls(
+            count, names[0], (names[1], None, rf"{names[1]} is NULL"), ("x", "y"), ("stride_x", "stride_y")
+        )
         if one.name not in ("still", "overflow") and one.name != f"{names[1]}_bad"
-    ]  # fmt: skip
+    ]
     still = Bad("still", 2, r"stride_y\[0\] is 0", host={"stride_y": (0, 7, 1)}, can=2)
     return Case(
-        row=row, problems=makers, reference=reference, tolerance={"y": "exact"}, plain="plain", large="large",
-        brief=MOVE_BRIEF, full=of_each_width, bad=(*common, still, *bad),
+        row=row,
+        problems=makers,
+        reference=reference,
+        tolerance={"y": "exact"},
+        plain="plain",
+        large="large",
+        brief=MOVE_BRIEF,
+        full=of_each_width,
+        bad=(*common, still, *bad),
         idle=(Idle("count_0", {count: 0}, {names[0]: (3, 0, 7)}),),
-    )  # fmt: skip
+    )
 
 
 DIMS = (

@@ -99,7 +99,9 @@ def idle_calls(**host):
 
 def case(mode):
     extra = {"value": "normal"} if mode == "constant" else {}
-    problems = {n: lambda d, s=s, lo=lo, hi=hi, k=k: pad(d, s, lo, hi, **k, **extra) for n, (s, lo, hi, k) in PADS.items()}
+    problems = {
+        n: lambda d, s=s, lo=lo, hi=hi, k=k: pad(d, s, lo, hi, **k, **extra) for n, (s, lo, hi, k) in PADS.items()
+    }
     problems["special"] = lambda d: pad(d, (7, 9), (2, 1), (3, 4), kind="special", **extra)
     if mode == "constant":
         problems["empty_source"] = lambda d: pad(d, (3, 0, 7), (1, 2, 0), (0, 3, 0), value="normal")

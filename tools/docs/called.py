@@ -33,10 +33,12 @@ BY_NAME = {
     "running_mean": "np.array([1, 1, 2], np.float32)", "running_var": "np.array([1, 2, 0.5], np.float32)",
     "mask": "np.array([[True, True, False], [False, True, True]])", ("softmax", "bias"): OTHERS,
     ("masked_log_softmax", "mask"): "np.ones((2, 3), bool)",  # of an element that is masked it is -inf
-    "dsum": "np.full_like(sum, 0.5)",
+    "dsum": "np.full_like(sum, 0.5)", ("concat", "b"): OTHERS,
 }  # fmt: skip
 SECOND = ("target", "x2", "positive")  # operands that had better not be what the first one is
-NUMBERS = {"size": "(1, 3)", "num_groups": "3", "p": "3", "dtype": "np.float16"}
+NUMBERS = {"shifts": "1", "dims": "(1, 0)", "pad_low": "1", "pad_high": "2", "split_offset": "2",
+           "size": "(1, 3)", "num_groups": "3", "p": "3",
+           "dtype": "np.float16"}  # fmt: skip
 AXIS = {"reduce": "axis=1", "reduce_axes": "axis=1", "reduce_backward": "axis=1"}
 
 

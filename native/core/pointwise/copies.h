@@ -37,8 +37,9 @@ struct MappedAxis {
     bool is_plain() const { return low == 0 && extent == source; }
 };
 
-// y[c] = x[c - low], or as `beyond` says where that is outside of x: `value`; x mirrored at its first and last element, as often
-// as it takes; the element at the edge; x over and over. Where the sum of slope * c is outside [least, most], y is `value`.
+// y[c] = x[c - low], or as `beyond` says where that is outside of x: `value`; x mirrored at its first and last element, as
+// often as it takes; the element at the edge; x over and over. Where the sum of slope * c is outside [least, most], y is
+// `value`.
 //
 // With a `start`, a number in the memory of the device, y's index along the axis `moved` is start[0] more, and elements whose
 // index is not in [0, limit) are not written.

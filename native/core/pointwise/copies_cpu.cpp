@@ -55,19 +55,45 @@ void copy_squares(const CopyLayout& layout, int across, const Bits* x, Bits* y) 
                         for (int64_t k = begin; k < end; ++k) {
                             const int64_t c = k % by_column * kSide, r = k / by_column % by_row * kSide;
                             const auto at = walk(static_cast<uint64_t>(k / by_column / by_row));
-                            const Square square{std::min(kSide, rows - r),  std::min(kSide, columns - c),
-                                                layout.stride[0][across],   layout.stride[0][last],
-                                                layout.stride[1][across],   layout.stride[1][last]};
+                            const Square square{std::min(kSide, rows - r), std::min(kSide, columns - c),
+                                                layout.stride[0][across],  layout.stride[0][last],
+                                                layout.stride[1][across],  layout.stride[1][last]};
                             copy_square(square, x + signed_offset(at.of[1]) + r * square.x_row + c * square.x_column,
                                         y + signed_offset(at.of[0]) + r * square.y_row + c * square.y_column);
                         }
                     });
 }
 
+// Rows along the last axis, dense in both operands.
+void copy_dense_rows(const CopyLayout& layout, size_t size, const char* x, char* y) {
+    const int last = layout.rank - 1, next = last - 1;
+    CopyLayout outer = layout;
+    outer.rank = next;
+    const Walk<2, uint64_t, 2 * kMaxRank> walk(outer);
+    const size_t bytes = static_cast<size_t>(layout.extent[last]) * size;
+    const int64_t rows = layout.extent[next], width = static_cast<int64_t>(size);
+    const int64_t step_y = layout.stride[0][next] * width, step_x = layout.stride[1][next] * width;
+    split_ranges(outer.numel() * rows, grain_for(2 * static_cast<int64_t>(bytes)), [&](int64_t begin, int64_t end) {
+        for (int64_t k = begin; k < end;) {
+            const int64_t row = k % rows, count = std::min(rows - row, end - k);
+            const auto at = walk(static_cast<uint64_t>(k / rows));
+            char* to = y + signed_offset(at.of[0]) * width + row * step_y;
+            const char* from = x + signed_offset(at.of[1]) * width + row * step_x;
+            for (int64_t r = 0; r < count; ++r) memcpy(to + r * step_y, from + r * step_x, bytes);
+            k += count;
+        }
+    });
+}
+
 template <class Bits>
 Status copy_bits(const Launch& launch, const CopyLayout& given, const void* x, void* y) {
     const CopyLayout layout = collapse(given);
     const int across = layout.rank > 1 ? axis_across(layout) : -1;
+    const int last = layout.rank - 1;
+    if (across < 0 && last > 0 && layout.stride[0][last] == 1 && layout.stride[1][last] == 1) {
+        copy_dense_rows(layout, sizeof(Bits), static_cast<const char*>(x), static_cast<char*>(y));
+        return Status::kOk;
+    }
     if (across < 0)
         return pointwise_strided(launch, layout, CopyFunctor{}, outputs(static_cast<Bits*>(y)),
                                  inputs(static_cast<const Bits*>(x)));
@@ -144,11 +170,15 @@ struct MappedRows {
     }
 
 private:
-    int64_t map(const MappedAxis& axis, int64_t c) const { return AxisMap<uint64_t>(axis, copy().beyond)(static_cast<uint64_t>(c)); }
+    int64_t map(const MappedAxis& axis, int64_t c) const {
+        return AxisMap<uint64_t>(axis, copy().beyond)(static_cast<uint64_t>(c));
+    }
 
     void fill(Bits* to, int64_t first, int64_t end) const {
         const Bits value = static_cast<Bits>(copy().value);
-        if (first < end) copy_run(to + first * copy().axis[copy().rank - 1].stride_y, copy().axis[copy().rank - 1].stride_y, &value, 0, end - first);
+        if (first < end)
+            copy_run(to + first * copy().axis[copy().rank - 1].stride_y, copy().axis[copy().rank - 1].stride_y, &value, 0,
+                     end - first);
     }
 
     // Indices [first, end) of a row; `from` is null where x has none of it.
@@ -188,8 +218,7 @@ Status copy_rows(const MappedPlan& plan, const void* x, void* y) {
     const int64_t length = copy.axis[copy.rank - 1].extent, count = plan.numel / std::max<int64_t>(length, 1);
     const int64_t cut = std::min<int64_t>(length, 65536), cuts = ceil_div(length, cut);
     parallel_ranges(count * cuts, grain_for(2 * cut * static_cast<int64_t>(sizeof(Bits))), [&](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; ++k)
-            rows.row(k / cuts, k % cuts * cut, std::min((k % cuts + 1) * cut, length));
+        for (int64_t k = begin; k < end; ++k) rows.row(k / cuts, k % cuts * cut, std::min((k % cuts + 1) * cut, length));
     });
     return Status::kOk;
 }

@@ -152,8 +152,8 @@ BK_DEVICE void copy_neighbours(const MappedKernelPlan<Index>& plan, const Bits* 
         if (from >= 0 && until >= 0 && is_run && (step == 1 || step == -1)) {
             const int64_t low = min(from * plan.axis[0].stride_x, until * plan.axis[0].stride_x);
             constexpr int kAround = 4 / static_cast<int>(sizeof(Bits)) + 1;
-            const bool inside = min(from, until) >= kAround &&
-                                max(from, until) + kAround < static_cast<int64_t>(plan.axis[0].map.source);
+            const bool inside =
+                min(from, until) >= kAround && max(from, until) + kAround < static_cast<int64_t>(plan.axis[0].map.source);
             result = load_neighbours<N>(x + row.x + low, inside);
             if (step < 0) result = reversed(result);
         } else {

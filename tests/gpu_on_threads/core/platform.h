@@ -90,6 +90,9 @@ inline int __syncthreads_or(int mine) {
 
 // Blocks run one after another, so what one leaves the next finds.
 inline void __syncwarp() { pthread_barrier_wait(&warp_barrier[threadIdx.x / 32]); }
+inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, unsigned bits) {
+    return static_cast<uint32_t>((static_cast<uint64_t>(high) << 32 | low) >> (bits & 31));
+}
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline uint32_t atomicAdd(uint32_t* p, uint32_t value) { return __atomic_fetch_add(p, value, __ATOMIC_RELAXED); }
 inline int atomicMax(int* p, int value) {

@@ -1,4 +1,4 @@
-"""Movers: concat, pad, flip, roll, permute, triangles, contiguize, write_slice. Each output is checked by where it comes from."""
+"""Movers. Each output is checked by where its elements come from."""
 
 from __future__ import annotations
 
@@ -67,8 +67,9 @@ def everywhere(coordinates: Sequence[Any]) -> Any:
 
 def concats(sizes: Sizes) -> Any:
     rows, columns = sizes.rows, sizes.columns
-    for axis, (first, second) in enumerate((((rows // 4, columns), (rows - rows // 4, columns)),
-                                            ((rows, columns // 4), (rows, columns - columns // 4)))):  # fmt: skip
+    for axis, (first, second) in enumerate(
+        (((rows // 4, columns), (rows - rows // 4, columns)), ((rows, columns // 4), (rows, columns - columns // 4)))
+    ):
         split = first[axis]
 
         def source(c: Any, axis: int = axis, split: int = split) -> Any:
@@ -82,38 +83,56 @@ def concats(sizes: Sizes) -> Any:
 
             return check_of(name, of)
 
-        def check_both(problem: Any, parts: Any = (back("da"), back("db"))) -> str:
-            return next(filter(None, (part(problem) for part in parts)), "")
+        def check_both(problem: Any, first: Any = back("da"), second: Any = back("db")) -> str:  # noqa: B008
+            return first(problem) or second(problem)
 
-        common = {"output_shape": (rows, columns), "concat_dim": axis, "split_offset": split, "output_numel": rows * columns}
+        common = {
+            "output_shape": (rows, columns),
+            "concat_dim": axis,
+            "split_offset": split,
+            "output_numel": rows * columns,
+        }
         yield Bench(
-            name=f"concat2, axis {axis}", row="concat2_{T}", dtypes=DTYPES, scalars=common, bounds=sizes.bounds(0.9),
+            name=f"concat2, axis {axis}",
+            row="concat2_{T}",
+            dtypes=DTYPES,
+            scalars=common,
+            bounds=sizes.bounds(0.9),
             arrays={"a": Operand(first, "normal"), "b": Operand(second, "normal"), "y": Operand((rows, columns))},
             check=check_of("y", source),
             **peers(
                 lambda m, t, axis=axis: lambda: m.cat((t["a"], t["b"]), axis, out=t["y"]),
                 lambda a, axis=axis: lambda: np.concatenate((a["a"], a["b"]), axis, out=a["y"]),
             ),
-        )  # fmt: skip
+        )
         yield Bench(
-            name=f"concat2_backward, axis {axis}", row="concat2_backward_{T}", dtypes=DTYPES, scalars=common,
-            bounds=sizes.bounds(0.9), check=check_both,
+            name=f"concat2_backward, axis {axis}",
+            row="concat2_backward_{T}",
+            dtypes=DTYPES,
+            scalars=common,
+            bounds=sizes.bounds(0.9),
+            check=check_both,
             arrays={"dy": Operand((rows, columns), "normal"), "da": Operand(first), "db": Operand(second)},
             **peers(
-                lambda m, t, axis=axis, split=split: lambda: [
-                    t[n].copy_(p) for n, p in zip(("da", "db"), t["dy"].tensor_split((split,), axis))
-                ],
-                lambda a, axis=axis, split=split: lambda: [
-                    np.copyto(a[n], p) for n, p in zip(("da", "db"), np.split(a["dy"], (split,), axis))
-                ],
+                lambda m, t, axis=axis, split=split: (
+                    lambda: [t[n].copy_(p) for n, p in zip(("da", "db"), t["dy"].tensor_split((split,), axis))]
+                ),
+                lambda a, axis=axis, split=split: (
+                    lambda: [np.copyto(a[n], p) for n, p in zip(("da", "db"), np.split(a["dy"], (split,), axis))]
+                ),
             ),
-        )  # fmt: skip
+        )
 
 
 PADS = {  # NumPy's mode, PyTorch's
-    "constant": ("constant", "constant"), "reflect": ("reflect", "reflect"), "replicate": ("edge", "replicate"),
+    "constant": ("constant", "constant"),
+    "reflect": ("reflect", "reflect"),
+    "replicate": ("edge", "replicate"),
     "circular": ("wrap", "circular"),
-}  # fmt: skip
+}
+
+
+WIDTHS = [(0, 0), (0, 0), (3, 3), (3, 3)]
 
 
 def pads(sizes: Sizes) -> Any:
@@ -135,23 +154,32 @@ def pads(sizes: Sizes) -> Any:
                 at = [a % e for a, e in zip(at, images)]
             return (("x", at, inside if mode == "constant" else everywhere(c)),)
 
-        widths = [(lo, lo) for lo in low]
         yield Bench(
-            name=f"pad_{mode}", row=f"pad_{mode}_{{T}}", dtypes=DTYPES, bounds=sizes.bounds(0.9), arrays=arrays,
-            scalars=scalars | ({"value": 0} if mode == "constant" else {}), check=check_of("y", source),
+            name=f"pad_{mode}",
+            row=f"pad_{mode}_{{T}}",
+            dtypes=DTYPES,
+            bounds=sizes.bounds(0.9),
+            arrays=arrays,
+            scalars=scalars | ({"value": 0} if mode == "constant" else {}),
+            check=check_of("y", source),
             **peers(
                 lambda m, t, torch=torch: lambda: m.nn.functional.pad(t["x"], (3, 3, 3, 3), mode=torch),
-                lambda a, numpy=numpy: lambda: np.copyto(a["y"], np.pad(a["x"], widths, numpy)),
+                lambda a, numpy=numpy: lambda: np.copyto(a["y"], np.pad(a["x"], WIDTHS, numpy)),
             ),
-        )  # fmt: skip
+        )
     window = tuple(slice(lo, lo + e) for lo, e in zip(low, images))
     yield Bench(
-        name="pad_constant_backward", row="pad_constant_backward_{T}", dtypes=DTYPES, bounds=sizes.bounds(0.9),
+        name="pad_constant_backward",
+        row="pad_constant_backward_{T}",
+        dtypes=DTYPES,
+        bounds=sizes.bounds(0.9),
         scalars={"input_shape": images, "pad_low": low, "input_numel": math.prod(images)},
         arrays={"dy": Operand(out, "normal"), "dx": Operand(images)},
         check=check_of("dx", lambda c: (("dy", [x + lo for x, lo in zip(c, low)], everywhere(c)),)),
-        **peers(lambda m, t: lambda: t["dx"].copy_(t["dy"][window]), lambda a: lambda: np.copyto(a["dx"], a["dy"][window])),
-    )  # fmt: skip
+        **peers(
+            lambda m, t: lambda: t["dx"].copy_(t["dy"][window]), lambda a: lambda: np.copyto(a["dx"], a["dy"][window])
+        ),
+    )
 
 
 def moves(sizes: Sizes) -> Any:
@@ -160,53 +188,93 @@ def moves(sizes: Sizes) -> Any:
     for name, axis in (("outer", 0), ("inner", 1)):
         mask = tuple(int(d == axis) for d in range(2))
         yield Bench(
-            name=f"flip, {name}", row="flip_{T}", dtypes=DTYPES, arrays=arrays, scalars={"shape": shape, "flip_axes": mask},
+            name=f"flip, {name}",
+            row="flip_{T}",
+            dtypes=DTYPES,
+            arrays=arrays,
+            scalars={"shape": shape, "flip_axes": mask},
             bounds=sizes.bounds(*((0.9,) if axis == 0 else (0.85, 0.75))),
-            check=check_of("y", lambda c, m=mask: (
-                ("x", [e - 1 - x if flip else x for x, e, flip in zip(c, shape, m)], everywhere(c)),)),
-            **peers(lambda m, t, axis=axis: lambda: m.flip(t["x"], (axis,)),
-                    lambda a, axis=axis: lambda: np.copyto(a["y"], np.flip(a["x"], axis))),
-        )  # fmt: skip
+            check=check_of(
+                "y",
+                lambda c, m=mask: (
+                    ("x", [e - 1 - x if flip else x for x, e, flip in zip(c, shape, m)], everywhere(c)),
+                ),
+            ),
+            **peers(
+                lambda m, t, axis=axis: lambda: m.flip(t["x"], (axis,)),
+                lambda a, axis=axis: lambda: np.copyto(a["y"], np.flip(a["x"], axis)),
+            ),
+        )
         shifts = tuple(1001 * (d == axis) for d in range(2))
         yield Bench(
-            name=f"roll, {name}", row="roll_{T}", dtypes=DTYPES, arrays=arrays, scalars={"shape": shape, "shifts": shifts},
+            name=f"roll, {name}",
+            row="roll_{T}",
+            dtypes=DTYPES,
+            arrays=arrays,
+            scalars={"shape": shape, "shifts": shifts},
             bounds=sizes.bounds(0.9),
-            check=check_of("y", lambda c, s=shifts: (("x", [(x - n) % e for x, e, n in zip(c, shape, s)], everywhere(c)),)),
-            **peers(lambda m, t, axis=axis: lambda: m.roll(t["x"], 1001, axis),
-                    lambda a, axis=axis: lambda: np.copyto(a["y"], np.roll(a["x"], 1001, axis))),
-        )  # fmt: skip
+            check=check_of(
+                "y", lambda c, s=shifts: (("x", [(x - n) % e for x, e, n in zip(c, shape, s)], everywhere(c)),)
+            ),
+            **peers(
+                lambda m, t, axis=axis: lambda: m.roll(t["x"], 1001, axis),
+                lambda a, axis=axis: lambda: np.copyto(a["y"], np.roll(a["x"], 1001, axis)),
+            ),
+        )
 
 
 def permutes(sizes: Sizes) -> Any:
     if sizes.backend == "cuda":
-        given = {(1, 0): (sizes.rows, sizes.columns), (0, 2, 1, 3): (16, 4096, 16, 128), (0, 2, 3, 1): (64, 128, 128, 128),
-                 (3, 2, 1, 0): (128, 64, 128, 128)}  # fmt: skip
+        given = {
+            (1, 0): (sizes.rows, sizes.columns),
+            (0, 2, 1, 3): (16, 4096, 16, 128),
+            (0, 2, 3, 1): (64, 128, 128, 128),
+            (3, 2, 1, 0): (128, 64, 128, 128),
+        }
     else:
-        given = {(1, 0): (sizes.rows, sizes.columns), (0, 2, 1, 3): (2, 128, 16, 64), (0, 2, 3, 1): (4, 64, 64, 64),
-                 (3, 2, 1, 0): (32, 32, 32, 32)}  # fmt: skip
+        given = {
+            (1, 0): (sizes.rows, sizes.columns),
+            (0, 2, 1, 3): (2, 128, 16, 64),
+            (0, 2, 3, 1): (4, 64, 64, 64),
+            (3, 2, 1, 0): (32, 32, 32, 32),
+        }
     for dims, shape in given.items():
         out = tuple(shape[d] for d in dims)
         yield Bench(
-            name=f"permute {dims}", row="permute_{T}", dtypes=DTYPES, bounds=sizes.bounds(0.85, 0.75),
+            name=f"permute {dims}",
+            row="permute_{T}",
+            dtypes=DTYPES,
+            bounds=sizes.bounds(0.85, 0.75),
             arrays={"x": Operand(shape, "normal"), "y": Operand(out)},
             scalars={"input_shape": shape, "dims": dims, "input_numel": math.prod(shape)},
-            check=check_of("y", lambda c, dims=dims: (("x", [c[dims.index(d)] for d in range(len(dims))], everywhere(c)),)),
-            **peers(lambda m, t, dims=dims: lambda: t["y"].copy_(t["x"].permute(dims)),
-                    lambda a, dims=dims: lambda: np.copyto(a["y"], a["x"].transpose(dims))),
-        )  # fmt: skip
+            check=check_of(
+                "y", lambda c, dims=dims: (("x", [c[dims.index(d)] for d in range(len(dims))], everywhere(c)),)
+            ),
+            **peers(
+                lambda m, t, dims=dims: lambda: t["y"].copy_(t["x"].permute(dims)),
+                lambda a, dims=dims: lambda: np.copyto(a["y"], a["x"].transpose(dims)),
+            ),
+        )
 
 
 def triangles(sizes: Sizes) -> Any:
     shape = (8, sizes.rows // 2, sizes.columns // 4)
     for name in ("triu", "tril"):
         yield Bench(
-            name=name, row=f"{name}_{{T}}", dtypes=DTYPES, bounds=sizes.bounds(0.9),
+            name=name,
+            row=f"{name}_{{T}}",
+            dtypes=DTYPES,
+            bounds=sizes.bounds(0.9),
             arrays={"input": Operand(shape, "normal"), "output": Operand(shape)},
             scalars={"shape": shape, "diagonal": 0},
-            check=check_of("output", lambda c, name=name: (("input", c, c[2] >= c[1] if name == "triu" else c[2] <= c[1]),)),
-            **peers(lambda m, t, name=name: lambda: getattr(m, name)(t["input"], out=t["output"]),
-                    lambda a, name=name: lambda: np.copyto(a["output"], getattr(np, name)(a["input"]))),
-        )  # fmt: skip
+            check=check_of(
+                "output", lambda c, name=name: (("input", c, c[2] >= c[1] if name == "triu" else c[2] <= c[1]),)
+            ),
+            **peers(
+                lambda m, t, name=name: lambda: getattr(m, name)(t["input"], out=t["output"]),
+                lambda a, name=name: lambda: np.copyto(a["output"], getattr(np, name)(a["input"])),
+            ),
+        )
 
 
 def slices(sizes: Sizes) -> Any:
@@ -217,58 +285,90 @@ def slices(sizes: Sizes) -> Any:
         for name, strides in views.items():
             unit = name == "rows"
             yield Bench(
-                name=f"contiguize_b{width}, {name}", row=f"contiguize_b{width}", dtypes=(dtype,),
+                name=f"contiguize_b{width}, {name}",
+                row=f"contiguize_b{width}",
+                dtypes=(dtype,),
                 bounds=sizes.bounds(0.9 if unit else 0.85 if width == 4 else 0.75),
                 arrays={"source": Operand(shape, "counts", strides), "dest": Operand((rows * columns,))},
                 scalars={"shape": shape, "source_strides": strides, "source_offset": 0, "rank": 2},
                 check=check_of("dest", lambda c: (("source", np.unravel_index(c[0], shape), everywhere(c)),)),
-                **peers(lambda m, t: lambda: t["dest"].view(m.uint8).copy_(t["source"].contiguous().view(m.uint8).view(-1)),
-                        lambda a: lambda: np.copyto(a["dest"].reshape(shape), a["source"])),
-            )  # fmt: skip
+                **peers(
+                    lambda m, t: lambda: t["dest"].view(m.uint8).copy_(t["source"].contiguous().view(m.uint8).view(-1)),
+                    lambda a: lambda: np.copyto(a["dest"].reshape(shape), a["source"]),
+                ),
+            )
         dest, start = (rows, 2 * columns), (0, columns // 2)
         yield Bench(
-            name=f"write_slice_b{width}", row=f"write_slice_b{width}", dtypes=(dtype,), bounds=sizes.bounds(0.9),
+            name=f"write_slice_b{width}",
+            row=f"write_slice_b{width}",
+            dtypes=(dtype,),
+            bounds=sizes.bounds(0.9),
             arrays={"dest": Operand((math.prod(dest),)), "source": Operand((rows * columns,), "counts")},
-            scalars={"source_numel": rows * columns, "rank": 2, "dest_shape": dest, "source_shape": shape, "range_start": start},
+            scalars={
+                "source_numel": rows * columns,
+                "rank": 2,
+                "dest_shape": dest,
+                "source_shape": shape,
+                "range_start": start,
+            },
             bytes=lambda size, _i: 2 * size * rows * columns,
             check=check_window(dest, shape, start),
             **peers(
-                lambda m, t, dest=dest, s=start: lambda: t["dest"].view(dest)[:, s[1] : s[1] + columns].copy_(
-                    t["source"].view(shape)
+                lambda m, t, dest=dest, s=start: (
+                    lambda: t["dest"].view(dest)[:, s[1] : s[1] + columns].copy_(t["source"].view(shape))
                 ),
-                lambda a, dest=dest, s=start: lambda: np.copyto(
-                    a["dest"].reshape(dest)[:, s[1] : s[1] + columns], a["source"].reshape(shape)
+                lambda a, dest=dest, s=start: (
+                    lambda: np.copyto(a["dest"].reshape(dest)[:, s[1] : s[1] + columns], a["source"].reshape(shape))
                 ),
             ),
-        )  # fmt: skip
+        )
     cache = (64, 16, 4096, 128) if sizes.backend == "cuda" else (4, 4, 512, 64)
     part = (*cache[:2], cache[2] // 4, cache[3])
     yield Bench(
-        name="write_slice_b4_doff", row="write_slice_b4_doff", dtypes=("u32",), bounds=sizes.bounds(0.85),
+        name="write_slice_b4_doff",
+        row="write_slice_b4_doff",
+        dtypes=("u32",),
+        bounds=sizes.bounds(0.85),
         arrays={
-            "dest": Operand((math.prod(cache),)), "source": Operand((math.prod(part),), "counts"),
+            "dest": Operand((math.prod(cache),)),
+            "source": Operand((math.prod(part),), "counts"),
             "dyn_start_dev": Operand((1,), lambda _rng: np.array([cache[2] // 2 + 1])),
         },
-        scalars={"source_numel": math.prod(part), "rank": 4, "dest_shape": cache, "source_shape": part,
-                 "range_start": (0, 0, 0, 0), "dyn_axis": 2},
+        scalars={
+            "source_numel": math.prod(part),
+            "rank": 4,
+            "dest_shape": cache,
+            "source_shape": part,
+            "range_start": (0, 0, 0, 0),
+            "dyn_axis": 2,
+        },
         bytes=lambda size, _i: 2 * size * math.prod(part),
         check=check_window(cache, part, (0, 0, cache[2] // 2 + 1, 0)),
         **peers(
-            lambda m, t: lambda: t["dest"].view(cache)[:, :, cache[2] // 2 + 1 :][:, :, : part[2]].copy_(t["source"].view(part)),
-            lambda a: lambda: np.copyto(
-                a["dest"].reshape(cache)[:, :, cache[2] // 2 + 1 :][:, :, : part[2]], a["source"].reshape(part)
+            lambda m, t: (
+                lambda: t["dest"].view(cache)[:, :, cache[2] // 2 + 1 :][:, :, : part[2]].copy_(t["source"].view(part))
+            ),
+            lambda a: (
+                lambda: np.copyto(
+                    a["dest"].reshape(cache)[:, :, cache[2] // 2 + 1 :][:, :, : part[2]], a["source"].reshape(part)
+                )
             ),
         ),
-    )  # fmt: skip
+    )
     nibbles = (rows, 2 * columns)
     yield Bench(
-        name="contiguize_nibble", row="contiguize_nibble", dtypes=("u8",), bounds=sizes.bounds(0.9),
+        name="contiguize_nibble",
+        row="contiguize_nibble",
+        dtypes=("u8",),
+        bounds=sizes.bounds(0.9),
         arrays={"source": Operand((rows, columns), "counts", (columns + 16, 1)), "dest": Operand((rows * columns,))},
         scalars={"shape": nibbles, "source_strides": (2 * columns + 32, 1), "source_offset": 0, "rank": 2},
         check=check_of("dest", lambda c: (("source", np.unravel_index(c[0], shape), everywhere(c)),)),
-        **peers(lambda m, t: lambda: t["dest"].view(shape).copy_(t["source"]),
-                lambda a: lambda: np.copyto(a["dest"].reshape(shape), a["source"])),
-    )  # fmt: skip
+        **peers(
+            lambda m, t: lambda: t["dest"].view(shape).copy_(t["source"]),
+            lambda a: lambda: np.copyto(a["dest"].reshape(shape), a["source"]),
+        ),
+    )
 
 
 def check_window(dest: Sequence[int], part: Sequence[int], start: Sequence[int]) -> Callable[[Any], str]:

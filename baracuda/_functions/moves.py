@@ -1,0 +1,125 @@
+"""Layouts of movers: of what an element of the result is, its place says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from baracuda._functions.layout import Layout, Shape, axes_of, axis_of, viewed
+from baracuda._functions.spec import Spec
+from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers
+from baracuda.errors import InvalidProblemError
+from baracuda.tensor import TensorRef
+
+
+def flip(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    shape = shapes["x"]
+    axes = axes_of("axis", numbers["axis"], shape)
+    return _whole(shape, {"flip_axes": tuple([int(d in axes) for d in range(len(shape))])})
+
+
+def roll(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Without an axis along the elements in row-major order."""
+    shape = shapes["x"]
+    shifts = _several("shifts", numbers["shifts"], INT32_MIN)
+    if numbers["axis"] is None:
+        if len(shifts) != 1:
+            raise InvalidProblemError(f"shifts is {numbers['shifts']!r}, must be one number where axis is None")
+        layout = _whole((math.prod(shape),), {"shifts": shifts})
+        layout.shapes = {"y": shape}
+        layout.seen = {"x": _flat, "y": _flat}
+        return layout
+    given = numbers["axis"]
+    axes = [axis_of("axis", axis, shape) for axis in (given if isinstance(given, (tuple, list)) else (given,))]
+    if len(shifts) not in (1, len(axes)):
+        raise InvalidProblemError(
+            f"shifts is {numbers['shifts']!r}, must be one number or one for each of axis {given!r}"
+        )
+    by = [0] * len(shape)
+    for axis, shift in zip(axes, shifts * len(axes) if len(shifts) == 1 else shifts):
+        by[axis] = (by[axis] + shift) % max(shape[axis], 1)
+    return _whole(shape, {"shifts": tuple(by)})
+
+
+def permute(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    shape, given = shapes["x"], numbers["dims"]
+    dims = tuple([axis_of("dims", d, shape) for d in given]) if isinstance(given, (tuple, list, np.ndarray)) else ()
+    if len(set(dims)) != len(shape) or len(dims) != len(shape):
+        raise InvalidProblemError(f"dims is {given!r}, must be a permutation of the axes of shape {shape}")
+    moved = tuple([shape[d] for d in dims])
+    values = {"input_numel": math.prod(shape), "rank": len(shape), "input_shape": shape, "dims": dims}
+    return Layout(values, {"x": shape, "y": moved}, {"y": moved})
+
+
+def triangle(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    shape = shapes["x"]
+    if len(shape) < 2:
+        raise InvalidProblemError(f"x has shape {shape}, must have at least two axes")
+    return Layout({"rank": len(shape), "shape": shape}, {"input": shape, "output": shape}, {"output": shape})
+
+
+def pad(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Elements before and behind, for each axis or one number for all."""
+    ((name, shape),) = shapes.items()
+    widths = []
+    for side in ("pad_low", "pad_high"):
+        each = _several(side, numbers[side], 0)
+        if len(each) not in (1, len(shape)):
+            raise InvalidProblemError(
+                f"{side} is {numbers[side]!r}, must be one number or one for each axis of {shape}"
+            )
+        widths.append(each * len(shape) if len(each) == 1 and len(shape) != 1 else each[: len(shape)])
+    low, high = widths
+    if name == "dy":
+        small, large = tuple([e - lo - hi for e, lo, hi in zip(shape, low, high)]), shape
+        if any([extent < 0 for extent in small]):
+            raise InvalidProblemError(f"dy has shape {shape}, less than pad_low {low} and pad_high {high}")
+    else:
+        small, large = shape, tuple([e + lo + hi for e, lo, hi in zip(shape, low, high)])
+    values = {
+        "rank": len(shape), "input_shape": small, "output_shape": large, "pad_low": low,
+        "input_numel": math.prod(small), "output_numel": math.prod(large),
+    }  # fmt: skip
+    extents = {"x": small, "dx": small, "y": large, "dy": large}
+    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+
+
+def concat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    if "dy" in shapes:
+        whole = shapes["dy"]
+        axis = axis_of("axis", numbers["axis"], whole)
+        split = as_integer("split_offset", numbers["split_offset"], 0, whole[axis])
+        parts = _along(whole, axis, split), _along(whole, axis, whole[axis] - split)
+        extents = {"dy": whole, "da": parts[0], "db": parts[1]}
+    else:
+        first, second = shapes["a"], shapes["b"]
+        axis = axis_of("axis", numbers["axis"], first)
+        if len(first) != len(second) or _along(first, axis, 0) != _along(second, axis, 0):
+            raise InvalidProblemError(f"b has shape {second}, must be that of a, {first}, but along axis {axis}")
+        split, whole = first[axis], _along(first, axis, first[axis] + second[axis])
+        extents = {"a": first, "b": second, "y": whole}
+    values = {
+        "output_numel": math.prod(whole), "rank": len(whole), "output_shape": whole, "concat_dim": axis,
+        "split_offset": split,
+    }  # fmt: skip
+    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+
+
+def _whole(shape: Shape, values: dict[str, Any]) -> Layout:
+    known = {"numel": math.prod(shape), "rank": len(shape), "shape": shape}
+    return Layout(known | values, {"x": shape, "y": shape}, {"y": shape})
+
+
+def _several(name: str, given: object, low: int) -> tuple[int, ...]:
+    return as_integers(name, (given,) if isinstance(given, (int, np.integer)) else given, low, INT32_MAX)
+
+
+def _along(shape: Shape, axis: int, extent: int) -> Shape:
+    return (*shape[:axis], extent, *shape[axis + 1 :])
+
+
+def _flat(view: TensorRef) -> TensorRef | None:
+    return viewed(view, (math.prod(view.shape),), (1,)) if view.is_dense else None
