@@ -174,9 +174,10 @@ class Int4AwqDequantizeDescriptor(_AwqLayout):
 
 
 def _group(name: str, value: Any, choices: tuple[int, ...]) -> int:
-    if value not in choices:
-        raise InvalidProblemError(f"{name} is {value!r}, must be {choices[0]} or {choices[1]}")
-    return int(value)
+    number = as_integer(name, value, -1, INT32_MAX)
+    if number not in choices:
+        raise InvalidProblemError(f"{name} is {number}, must be {choices[0]} or {choices[1]}")
+    return number
 
 
 def _positive(name: str, value: Any) -> int:

@@ -17,7 +17,7 @@ from baracuda._optable import Param, Row, rows
 
 REQUIRED = object()  # the default of an argument that has none
 _CALLED = ("gemm", "loss", "norm", "reduce", "softmax")  # families whose rows name their functions by `call`
-PLANS_ALONE = ("gemm", "gemv", "loss_flce")  # what the names of ops without functions of arrays begin with
+PLANS_ALONE = ("gemm", "gemv", "int4_", "loss_flce")  # what the names of ops without functions of arrays begin with
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
