@@ -41,6 +41,11 @@ def of_products(name, a, b):
         return {name: Expected(a @ b, count=a.shape[1], terms=np.where(np.isnan(terms), 0, terms))}
 
 
+def drawn_sparse(draw, seed):
+    n, m, eighths = map(int, np.random.default_rng(seed).integers(1, 40, 3))
+    return sparse(draw, n, m, 8 * (eighths // 4 + 1))
+
+
 SPARSE = {
     "plain": lambda d: sparse(d, 7, 9, 16),
     "few": lambda d: sparse(d, 8, 33, 264),
@@ -52,12 +57,7 @@ SPARSE = {
     "column": lambda d: sparse(d, 40, 1, 24),
     "large": lambda d: sparse(d, 150, 201, 520),
     "special": lambda d: sparse(d, 20, 17, 40, "special"),
-    **{
-        f"drawn{seed}": lambda d, e=tuple(map(int, np.random.default_rng(seed).integers(1, 40, 3))): sparse(
-            d, e[0], e[1], 8 * (e[2] // 4 + 1)
-        )
-        for seed in range(6)
-    },
+    **{f"drawn{seed}": lambda d, seed=seed: drawn_sparse(d, seed) for seed in range(6)},
 }
 
 
@@ -67,7 +67,10 @@ def bad_extents(*names):
 
 def bad_pointers(row):
     bad = [Bad(f"null_{p.name}", 2, rf"{p.name} is NULL", null=(p.name,)) for p in row.pointers if p.is_required]
-    return (*bad, *(Bad(f"odd_{p.name}", 1, rf"{p.name} is 0x", shift={p.name: 1}) for p in row.pointers if p.is_required))
+    return (
+        *bad,
+        *(Bad(f"odd_{p.name}", 1, rf"{p.name} is 0x", shift={p.name: 1}) for p in row.pointers if p.is_required),
+    )
 
 
 def sparse_case():
@@ -167,7 +170,8 @@ MARLIN = {
 
 def awq_layout(k, group):
     turn = 128 // group
-    return -(-(-(-(k // group) // 8)) // turn) * turn
+    words = -(-(k // group) // 8)
+    return -(-words // turn) * turn
 
 
 def awq(draw, m, oc, ic, group=128, split=1):
