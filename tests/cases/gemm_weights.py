@@ -223,14 +223,14 @@ def weight_cases():
         row=row.name, problems=MARLIN, reference=marlin_reference, tolerance={"c": "product", "workspace": "exact"},
         plain="plain", large="large",
         bad=(
-            *bad_extents("M", "N", "K"), *bad_pointers(row),
+            *bad_extents("M", "N", "K", "groupsize"), *bad_pointers(row),
             Bad("no_columns", 2, "N is 0, must be > 0", {"N": 0}, can=2),
             Bad("no_terms", 2, "K is 0, must be > 0", {"K": 0}, can=2),
             Bad("columns", 2, "N is 96, must be a multiple of 64", {"N": 96}, can=2),
             Bad("terms", 2, "K is 192, must be a multiple of 128", {"K": 192}, can=2),
             Bad("terms_of_columns", 2, "K is 24, must be a multiple of 16", {"K": 24, "groupsize": -1}, can=2),
             Bad("groupsize", 2, "groupsize is 64, must be 128 or -1", {"groupsize": 64}, can=2),
-            Bad("max_par", 2, "max_par is 0, must be > 0", {"max_par": 0}),
+            *(Bad(f"max_par_{v}", 2, f"max_par is {v}, must be > 0", {"max_par": v}) for v in (0, -4)),
         ),
         idle=(Idle("no_rows", {"M": 0}),),
     )  # fmt: skip
@@ -239,7 +239,7 @@ def weight_cases():
         row=row.name, problems=AWQ, tolerance={"out": "product"}, plain="plain", large="large",
         reference=lambda p: of_products("out", p.arrays["in_feats"].values, awq_weights(p, p.scalars["IC"]).T),
         bad=(
-            *bad_extents("M", "IC", "OC"), *bad_pointers(row), GROUPS,
+            *bad_extents("M", "IC", "OC", "group_size", "split_k_iters"), *bad_pointers(row), GROUPS,
             Bad("no_columns", 2, "OC is 0, must be > 0", {"OC": 0}, can=2),
             Bad("columns", 2, "OC is 96, must be a multiple of 64", {"OC": 96}, can=2),
             Bad("terms", 2, "IC is 192, must be a multiple of 128", {"IC": 192}, can=2),
@@ -253,7 +253,7 @@ def weight_cases():
         row=row.name, problems=DEQUANTIZE, tolerance={"out": "exact"}, plain="plain", large="large",
         reference=lambda p: {"out": Expected(awq_weights(p, p.scalars["K"]))},
         bad=(
-            *bad_extents("N", "K"), *bad_pointers(row), GROUPS,
+            *bad_extents("N", "K", "group_size"), *bad_pointers(row), GROUPS,
             Bad("terms", 2, "K is 192, must be a multiple of 128", {"K": 192}, can=2),
         ),
         idle=(Idle("no_rows", {"N": 0}), Idle("no_terms", {"K": 0})),
