@@ -1,7 +1,7 @@
 """Products of matrices of narrow elements, and with weights that are stored for less than a matrix takes.
 
 8-bit floats and 4-bit integers have the epilogues of baracuda.gemm, whose conventions hold; C of None is zeros. 4-bit
-integers and bits are packed, and their views are of bytes: along k in A and, for RCR, in B, else along n, as in C and D.
+integers and bits are packed, and their views are of bytes: along k in A and, for RCR, in B, else along n, as C and D.
 Weights of four bits have the layouts of Marlin or of AWQ.
 """
 
@@ -174,9 +174,10 @@ class Int4AwqDequantizeDescriptor(_AwqLayout):
 
 
 def _group(name: str, value: Any, choices: tuple[int, ...]) -> int:
-    if value not in choices:
-        raise InvalidProblemError(f"{name} is {value!r}, must be {choices[0]} or {choices[1]}")
-    return int(value)
+    number = as_integer(name, value, -1, INT32_MAX)
+    if number not in choices:
+        raise InvalidProblemError(f"{name} is {number}, must be {choices[0]} or {choices[1]}")
+    return number
 
 
 def _positive(name: str, value: Any) -> int:

@@ -152,8 +152,9 @@ EXAMPLES = {
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "UnsortedSegmentSum": (6, 5, 4), "Where": (SHAPE,),
 }  # fmt: skip
 ELEMENTS = {
-    "BatchedGemm": bk.f16, "IntGemm": bk.s8, "Fp8Gemm": bk.e4m3fn, "Int4Gemm": bk.s4, "BinGemm": bk.ElementKind.BIN,
-    "Int4MarlinGemm": bk.f16, "Int4AwqGemm": bk.f16, "Int4AwqDequantize": bk.f16, "SoftmaxToF32": bk.bf16, "SoftmaxToF32Backward": bk.bf16,
+    "BatchedGemm": bk.f16, "IntGemm": bk.s8, "SoftmaxToF32": bk.bf16, "SoftmaxToF32Backward": bk.bf16,
+    "Fp8Gemm": bk.e4m3fn, "Int4Gemm": bk.s4, "BinGemm": bk.ElementKind.BIN,
+    **dict.fromkeys(("Int4MarlinGemm", "Int4AwqGemm", "Int4AwqDequantize"), bk.f16),
 }  # fmt: skip
 PLANS = sorted(name.removesuffix("Plan") for name in bk._LAZY if name.endswith("Plan"))
 

@@ -191,6 +191,7 @@ def test_every_argument_of_every_row_is_tried():
         hosts = {a for b in bad for a, entries in b.host.items() if entries is None}
         negative = {a for b in bad for a, value in b.scalars.items() if value < 0}
         unread = {"y"} if name.startswith(("reduce_prod_backward", "reduce_{F}_backward_{T} mom")) else set()
+        unread |= {"workspace"} if name.startswith("int4_marlin") else set()  # which has no elements
         assert shifts | unread == {p.name for p in row.pointers}, name
         assert nulls | unread >= {p.name for p in row.pointers if p.is_required}, name
         assert hosts == {p.name for p in row.problem if p.direction == "host"}, name

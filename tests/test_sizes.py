@@ -14,7 +14,15 @@ from harness.launch import scalar_arguments
 
 MOST = 2**47
 # Ops with extents that are multiples of up to 128.
-MULTIPLES = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "gemm_f32_sparse24", "gemm_f16_sparse24", "gemm_bf16_sparse24", "int4_")
+MULTIPLES = (
+    "gemm_s4_",
+    "gemm_u4_",
+    "gemm_bin_",
+    "gemm_f32_sparse24",
+    "gemm_f16_sparse24",
+    "gemm_bf16_sparse24",
+    "int4_",
+)
 STRIDED = [op for op, (row, _) in OPS.items() if any(p.direction == "host" for p in row.problem)]
 FLAT = [op for op, (row, _) in OPS.items() if row.problem[0].name == "numel" and op not in set(STRIDED)]
 # Of several extents; a gradient that says itself how many elements it has is refused as too short.

@@ -93,8 +93,9 @@ ROLES = ("extent", "rank", "shape", "stride", "pitch", "axis", "offset", "mode",
 SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
-    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", *CLASSES, "include", "units",
-    "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "indexes", "call", "doc",
+    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", *CLASSES,
+    "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "indexes", "call",
+    "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like", "call"}  # keys that a row does not take from another
 MOST_OPERANDS = 8  # kMostStrided of core/abi/strided_args.h

@@ -111,8 +111,7 @@ private:
 #pragma unroll
             for (int lane = 0; lane < kLanes; ++lane) {
                 element[lane] = E{};
-                if (r < source_.rows && k + lane < source_.depth)
-                    element[lane] = source_.at(r, k + lane);
+                if (r < source_.rows && k + lane < source_.depth) element[lane] = source_.at(r, k + lane);
             }
             E* const place = reinterpret_cast<E*>(to + deep_place(line, chunk));
 #pragma unroll

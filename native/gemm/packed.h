@@ -1,7 +1,7 @@
 // Products of matrices whose elements share bytes: 4-bit integers and bits. Checks and layouts of their rows.
 //
-// The bytes of a row of A or D are neighbours, and rows lie lda, ldb, ldc, ldd bytes apart. rcr has the bits of a byte of A and B
-// along k. In rrr those of B lie along n.
+// The bytes of a row of A or D are neighbours, and rows lie lda, ldb, ldc, ldd bytes apart. rcr has the bits of a byte of A and
+// B along k. In rrr those of B lie along n.
 #pragma once
 
 #include <algorithm>
@@ -68,8 +68,8 @@ protected:
     Status compute(const uint8_t* a, const uint8_t* b, const uint8_t* c, uint8_t* d, const void* bias, BiasType bias_type,
                    Activation activation, const Launch& launch) const {
         const auto bytes = [](const uint8_t* p) { return reinterpret_cast<const T*>(p); };
-        Epilogue<T> epilogue{nullptr, reinterpret_cast<T*>(d), bias,      {},        strides_of(stored_d(), true),
-                             alpha,   beta,                    bias_type, activation};
+        Epilogue<T> epilogue{nullptr,   reinterpret_cast<T*>(d), bias, {}, strides_of(stored_d(), true), alpha, beta, bias_type,
+                             activation};
         BK_TRY(find_c(&epilogue, bytes(c), {1, 0, m, n / 2, ldc}, NullC::kIsZero));
         return packed_matmul(launch, Matmul<T>{m, n, k / 2, 1, bytes(a), bytes(b), strides_of(stored_a(), true),
                                                packed_b_strides<kLayout>(stored_b()), epilogue});
@@ -109,11 +109,11 @@ struct GemmBits {
         return require_pitch("ldd", stored_d());
     }
     Status run(const uint8_t* a, const uint8_t* b, int32_t* d, const Launch& launch) const {
-        const Epilogue<b1x8> epilogue{nullptr, d, nullptr, {}, strides_of(stored_d(), true), 1, 0, BiasType::kElement,
+        const Epilogue<b1x8> epilogue{nullptr,          d, nullptr, {}, strides_of(stored_d(), true), 1, 0, BiasType::kElement,
                                       Activation::kNone};
-        return packed_matmul(
-            launch, Matmul<b1x8>{m, n, k / 8, 1, reinterpret_cast<const b1x8*>(a), reinterpret_cast<const b1x8*>(b),
-                                 strides_of(stored_a(), true), packed_b_strides<kLayout>(stored_b()), epilogue});
+        return packed_matmul(launch,
+                             Matmul<b1x8>{m, n, k / 8, 1, reinterpret_cast<const b1x8*>(a), reinterpret_cast<const b1x8*>(b),
+                                          strides_of(stored_a(), true), packed_b_strides<kLayout>(stored_b()), epilogue});
     }
 };
 

@@ -1,4 +1,4 @@
-// Sparse weights on the CPU: spread as panels are packed.
+// Sparse weights on the CPU: spread as panels are packed, the second value of a group over the first.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,11 @@ struct Sparse24Reads {
     BK_HD void read_column(int64_t j, int64_t first, int64_t depth, float* to) const {
         const T* const values = p.values + j * (k / 2) + first / 2;
         const uint16_t* const places = p.places + j * (k / 8) + first / 8;
-        for (int64_t w = 0; w < depth / 8; ++w) {
-            T terms[8];
-            spread_groups(values + 4 * w, places[w], terms);
-            for (int e = 0; e < 8; ++e) to[8 * w + e] = widen(terms[e]);
+        for (int64_t x = 0; x < depth; ++x) to[x] = 0;
+        for (int64_t g = 0; g < depth / 4; ++g) {
+            const uint32_t word = places[g / 2] >> g % 2 * 8;
+            to[4 * g + (word & 3u)] = widen(values[2 * g]);
+            to[4 * g + (word >> 2 & 3u)] = widen(values[2 * g + 1]);
         }
     }
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {

@@ -29,14 +29,14 @@ BK_DEVICE void load_elements(E (&to)[N], const E* from, bool moves) {
 
 // A warp has a row of weights, and of each 256 terms eight for every lane.
 template <class T>
-__global__ void __launch_bounds__(32 * kSparseWarps)
-    sparse24_rows_kernel(const __grid_constant__ Sparse24<T> p, bool moves) {
+__global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const __grid_constant__ Sparse24<T> p, bool moves) {
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     const int64_t j = static_cast<int64_t>(blockIdx.x) * kSparseWarps + warp;
     if (j >= p.m) return;
     const T* const values = p.values + j * (p.k / 2);
     const uint16_t* const places = p.places + j * (p.k / 8);
-    for (int64_t i = static_cast<int64_t>(blockIdx.y) * kSparseRows; i < p.n; i += static_cast<int64_t>(gridDim.y) * kSparseRows) {
+    for (int64_t i = static_cast<int64_t>(blockIdx.y) * kSparseRows; i < p.n;
+         i += static_cast<int64_t>(gridDim.y) * kSparseRows) {
         float sum[kSparseRows] = {};
         for (int64_t k = 8 * lane; k < p.k; k += 256) {
             T kept[4], terms[8];
@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(32 * kSparseWarps)
 template <class E>
 __global__ void __launch_bounds__(256)
     sparse24_spread_kernel(const E* values, const uint16_t* places, E* dense, int64_t words, bool moves) {
-    for (int64_t w = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x; w < words; w += static_cast<int64_t>(gridDim.x) * 256) {
+    for (int64_t w = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x; w < words;
+         w += static_cast<int64_t>(gridDim.x) * 256) {
         E kept[4], terms[8];
         load_elements(kept, values + 4 * w, moves);
         spread_groups(kept, places[w], terms);

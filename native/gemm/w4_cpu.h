@@ -36,7 +36,9 @@ struct MarlinReads : MarlinProduct {
         }
     }
 
-    BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const { narrow_run(sums, columns, d + i * n + j); }
+    BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
+        narrow_run(sums, columns, d + i * n + j);
+    }
 };
 
 struct AwqReads : AwqProduct {
@@ -56,7 +58,9 @@ struct AwqReads : AwqProduct {
         }
     }
 
-    BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const { narrow_run(sums, columns, d + i * n + j); }
+    BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
+        narrow_run(sums, columns, d + i * n + j);
+    }
 };
 
 inline Status marlin_product(const Launch&, const MarlinProduct& p) { return multiply_read(MarlinReads{p}); }

@@ -74,8 +74,7 @@ __global__ void __launch_bounds__(32 * kW4Warps)
     for (int64_t k = warp * kW4Piece; k < p.k; k += kW4Warps * kW4Piece) {
         uint32_t words[kStrips][4];
 #pragma unroll
-        for (int s = 0; s < kStrips; ++s)
-            load_pieces(words[s], weights + (k / 16 + s) * pitch, b_moves, k + 16 * s < p.k);
+        for (int s = 0; s < kStrips; ++s) load_pieces(words[s], weights + (k / 16 + s) * pitch, b_moves, k + 16 * s < p.k);
         float sum[kTiles][kRowBlocks][4] = {};
 #pragma unroll
         for (int s = 0; s < kStrips; ++s) {
@@ -120,8 +119,7 @@ __global__ void __launch_bounds__(32 * kW4Warps)
 
 // 32 columns and 8 kRowBlocks rows. Lane t takes of 128 terms those from 32t on.
 template <int kRowBlocks>
-__global__ void __launch_bounds__(32 * kW4Warps)
-    awq_kernel(const __grid_constant__ AwqProduct p, bool a_moves, bool b_moves) {
+__global__ void __launch_bounds__(32 * kW4Warps) awq_kernel(const __grid_constant__ AwqProduct p, bool a_moves, bool b_moves) {
     constexpr int kTiles = 2;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
     const int64_t column = static_cast<int64_t>(blockIdx.x) * (16 * kTiles),
@@ -205,9 +203,9 @@ Status launch_w4(const Launch& launch, const P& p, void (*few)(P, bool, bool), v
         part.m = p.m - first < most ? p.m - first : most;
         part.a += first * p.k;
         part.d += first * p.n;
-        const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(p.n, columns)),
-                             static_cast<unsigned>(ceil_div(part.m, rows))),
-                        dim3(32 * kW4Warps)};
+        const Grid grid{
+            dim3(static_cast<unsigned>(ceil_div<int64_t>(p.n, columns)), static_cast<unsigned>(ceil_div(part.m, rows))),
+            dim3(32 * kW4Warps)};
         BK_TRY(launch_kernel(launch, grid, is_few ? few : many, part, a_moves, b_moves));
     }
     return Status::kOk;

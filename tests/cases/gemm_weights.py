@@ -41,6 +41,11 @@ def of_products(name, a, b):
         return {name: Expected(a @ b, count=a.shape[1], terms=np.where(np.isnan(terms), 0, terms))}
 
 
+def drawn_sparse(draw, seed):
+    n, m, eighths = map(int, np.random.default_rng(seed).integers(1, 40, 3))
+    return sparse(draw, n, m, 8 * (eighths // 4 + 1))
+
+
 SPARSE = {
     "plain": lambda d: sparse(d, 7, 9, 16),
     "few": lambda d: sparse(d, 8, 33, 264),
@@ -52,12 +57,7 @@ SPARSE = {
     "column": lambda d: sparse(d, 40, 1, 24),
     "large": lambda d: sparse(d, 150, 201, 520),
     "special": lambda d: sparse(d, 20, 17, 40, "special"),
-    **{
-        f"drawn{seed}": lambda d, e=tuple(map(int, np.random.default_rng(seed).integers(1, 40, 3))): sparse(
-            d, e[0], e[1], 8 * (e[2] // 4 + 1)
-        )
-        for seed in range(6)
-    },
+    **{f"drawn{seed}": lambda d, seed=seed: drawn_sparse(d, seed) for seed in range(6)},
 }
 
 
@@ -67,7 +67,10 @@ def bad_extents(*names):
 
 def bad_pointers(row):
     bad = [Bad(f"null_{p.name}", 2, rf"{p.name} is NULL", null=(p.name,)) for p in row.pointers if p.is_required]
-    return (*bad, *(Bad(f"odd_{p.name}", 1, rf"{p.name} is 0x", shift={p.name: 1}) for p in row.pointers if p.is_required))
+    return (
+        *bad,
+        *(Bad(f"odd_{p.name}", 1, rf"{p.name} is 0x", shift={p.name: 1}) for p in row.pointers if p.is_required),
+    )
 
 
 def sparse_case():
@@ -167,7 +170,8 @@ MARLIN = {
 
 def awq_layout(k, group):
     turn = 128 // group
-    return -(-(-(-(k // group) // 8)) // turn) * turn
+    words = -(-(k // group) // 8)
+    return -(-words // turn) * turn
 
 
 def awq(draw, m, oc, ic, group=128, split=1):
@@ -219,14 +223,14 @@ def weight_cases():
         row=row.name, problems=MARLIN, reference=marlin_reference, tolerance={"c": "product", "workspace": "exact"},
         plain="plain", large="large",
         bad=(
-            *bad_extents("M", "N", "K"), *bad_pointers(row),
+            *bad_extents("M", "N", "K", "groupsize"), *bad_pointers(row),
             Bad("no_columns", 2, "N is 0, must be > 0", {"N": 0}, can=2),
             Bad("no_terms", 2, "K is 0, must be > 0", {"K": 0}, can=2),
             Bad("columns", 2, "N is 96, must be a multiple of 64", {"N": 96}, can=2),
             Bad("terms", 2, "K is 192, must be a multiple of 128", {"K": 192}, can=2),
             Bad("terms_of_columns", 2, "K is 24, must be a multiple of 16", {"K": 24, "groupsize": -1}, can=2),
             Bad("groupsize", 2, "groupsize is 64, must be 128 or -1", {"groupsize": 64}, can=2),
-            Bad("max_par", 2, "max_par is 0, must be > 0", {"max_par": 0}),
+            *(Bad(f"max_par_{v}", 2, f"max_par is {v}, must be > 0", {"max_par": v}) for v in (0, -4)),
         ),
         idle=(Idle("no_rows", {"M": 0}),),
     )  # fmt: skip
@@ -235,7 +239,7 @@ def weight_cases():
         row=row.name, problems=AWQ, tolerance={"out": "product"}, plain="plain", large="large",
         reference=lambda p: of_products("out", p.arrays["in_feats"].values, awq_weights(p, p.scalars["IC"]).T),
         bad=(
-            *bad_extents("M", "IC", "OC"), *bad_pointers(row), GROUPS,
+            *bad_extents("M", "IC", "OC", "group_size", "split_k_iters"), *bad_pointers(row), GROUPS,
             Bad("no_columns", 2, "OC is 0, must be > 0", {"OC": 0}, can=2),
             Bad("columns", 2, "OC is 96, must be a multiple of 64", {"OC": 96}, can=2),
             Bad("terms", 2, "IC is 192, must be a multiple of 128", {"IC": 192}, can=2),
@@ -249,7 +253,7 @@ def weight_cases():
         row=row.name, problems=DEQUANTIZE, tolerance={"out": "exact"}, plain="plain", large="large",
         reference=lambda p: {"out": Expected(awq_weights(p, p.scalars["K"]))},
         bad=(
-            *bad_extents("N", "K"), *bad_pointers(row), GROUPS,
+            *bad_extents("N", "K", "group_size"), *bad_pointers(row), GROUPS,
             Bad("terms", 2, "K is 192, must be a multiple of 128", {"K": 192}, can=2),
         ),
         idle=(Idle("no_rows", {"N": 0}), Idle("no_terms", {"K": 0})),

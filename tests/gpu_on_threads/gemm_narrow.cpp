@@ -86,8 +86,8 @@ bool test(const char* name, bool by_columns, int64_t m, int64_t n, int64_t k, in
     using S = matmul_scalar_t<T>;
     const S alpha = kCounts ? S(1) : static_cast<S>(0.03125), beta = kCounts ? S(0) : static_cast<S>(0.5);
     const MatrixStrides d_at{ldd, 1, 0};
-    const Epilogue<T> epilogue{kCounts ? nullptr : c.first, d.first, nullptr, d_at, d_at, alpha, beta, BiasType::kF32,
-                               Activation::kNone};
+    const Epilogue<T> epilogue{
+        kCounts ? nullptr : c.first, d.first, nullptr, d_at, d_at, alpha, beta, BiasType::kF32, Activation::kNone};
     MatrixStrides b_at = by_columns ? MatrixStrides{1, ldb, 0} : MatrixStrides{ldb, kCount > 1 ? 0 : 1, 0};
     const Matmul<T> p{m, n, k / kCount, 1, a.first, b.first, {lda, 1, 0}, b_at, epilogue};
     if (launch_by_feed<T, kSide>(Launch{}, p) != Status::kOk) return false;
@@ -97,7 +97,8 @@ bool test(const char* name, bool by_columns, int64_t m, int64_t n, int64_t k, in
             double z = 0;
             for (int64_t x = 0; x < k; ++x) {
                 const double of_a = element(a.first[i * lda + x / kCount], x);
-                const double of_b = by_columns ? element(b.first[j * ldb + x / kCount], x) : element(b.first[x * ldb + j / kCount], j);
+                const double of_b =
+                    by_columns ? element(b.first[j * ldb + x / kCount], x) : element(b.first[x * ldb + j / kCount], j);
                 z += kCounts ? (of_a != of_b ? 1 : 0) : of_a * of_b;
             }
             if constexpr (kCounts) {
@@ -151,7 +152,8 @@ bool test_marlin(int64_t m, int64_t n, int64_t k, bool by_groups) {
     for (int64_t i = 0; i < m; ++i)
         for (int64_t j = 0; j < n && right; ++j) {
             double z = 0;
-            for (int64_t x = 0; x < k; ++x) z += static_cast<double>(widen(a.first[i * k + x])) * w[static_cast<size_t>(x * n + j)];
+            for (int64_t x = 0; x < k; ++x)
+                z += static_cast<double>(widen(a.first[i * k + x])) * w[static_cast<size_t>(x * n + j)];
             right = is("marlin", i, j, static_cast<double>(widen(d.first[i * n + j])), z, 0.002);
         }
     return right;

@@ -173,13 +173,46 @@ def draw_flat(rng, row) -> dict:
             scalars["dinput_numel"] = scalars["n_rows"] * scalars[name]
     if "mode" in scalars:
         scalars["mode"] = int(rng.choice([0, 1, 1, 2]))
+    if row.family == "gemm":
+        draw_narrow(rng, row, scalars)
     draw_pitches(rng, row, scalars)
     return scalars
 
 
+def narrow_extents(names) -> dict[str, int]:
+    """Of products whose elements share bytes or scales."""
+    if "groupsize" in names:
+        groups = 1 if names["groupsize"] == -1 else names["K"] // 128
+        return {"strips": names["K"] // 16, "words": 2 * names["N"], "groups": groups, "locks": 0}
+    if "group_size" in names:
+        terms, turn = names.get("IC", names.get("K")), 2 if names["group_size"] == 64 else 1
+        words = -(-terms * turn // 128 // (8 * turn)) * turn if terms > 0 else terms
+        return {"words": terms // 8, "zero_words": words, "scale_columns": 8 * words}
+    k, n = names.get("k", 0), names.get("n", 0)
+    shared = {"half_k": k // 2, "half_n": n // 2, "bytes_of_k": k // 8, "bytes_of_n": n // 8}
+    return {**shared, "words": k // 8}
+
+
+def draw_narrow(rng, row, scalars) -> None:
+    """Extents that such products take."""
+    words = {word for p in row.pointers for word in p.shape.split(", ")}
+    if "groupsize" in scalars:
+        scalars |= {"N": 64 * int(rng.integers(1, 3)), "K": 128 * int(rng.integers(1, 3))}
+        scalars |= {"groupsize": int(rng.choice([128, -1])), "max_par": 16}
+    elif "group_size" in scalars:
+        scalars["group_size"] = int(rng.choice([64, 128]))
+        scalars |= dict.fromkeys({"IC", "K"} & set(scalars), 128 * int(rng.integers(1, 11)))
+        scalars |= dict.fromkeys({"OC"} & set(scalars), 64) | dict.fromkeys({"split_k_iters"} & set(scalars), 1)
+    elif words & {"half_k", "half_n"} and "words" not in words:
+        scalars |= {"k": 2 * scalars["k"], "n": 2 * scalars["n"]}
+    elif words & {"bytes_of_k", "bytes_of_n"} or words >= {"half_k", "words"}:
+        scalars |= {"k": 8 * scalars["k"], "n": 8 * scalars["n"]}
+
+
 def matrices_of(scalars, p) -> tuple[list[int], list[int]]:
     """Extents and strides of an operand with a pitch, as it lies."""
-    extents = [scalars[e] for e in p.shape.split(", ")]
+    names = scalars | narrow_extents(scalars)
+    extents = [names[e] for e in p.shape.split(", ")]
     if (p.name, scalars.get("layout")) in (("a", 2), ("b", 1)):
         extents[-2:] = reversed(extents[-2:])
     strides = [scalars[f"ld{p.name}"], 1]
@@ -302,7 +335,7 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
     if " by " in p.shape:
         count, stride, columns = (names[word] for word in re.split(" by |, ", p.shape))
         return ([count, columns], [stride, 1]) if min(count, stride, columns) >= 0 else None
-    names |= computed_extents(names)
+    names |= computed_extents(names) | (narrow_extents(names) if "k" in names or "K" in names or "IC" in names else {})
     extents = []
     for e in p.shape.split(", "):
         if "?" in e:

@@ -88,7 +88,7 @@ BK_DEVICE uint32_t half_pair<e4m3>(uint32_t word, int half) {
     const uint32_t spread = (two & 0xffu) | (two & 0xff00u) << 8;
     const uint32_t magnitude = spread & 0x007f007fu, sign = (spread & 0x00800080u) << 8;
     const uint32_t nan = ((magnitude + 0x00010001u) & 0x00800080u) * 0xffu;  // 0x7f80 where the magnitude is 0x7f
-    return times_halves(magnitude << 7, 0x5c005c00u) | sign | nan;  // times 256
+    return times_halves(magnitude << 7, 0x5c005c00u) | sign | nan;           // times 256
 }
 
 // A step over 32 bytes along k of elements that are parts of a byte, by steps of bytes.

@@ -11,8 +11,8 @@
 
 #include <cstdint>
 
-#include "core/platform.h"
 #include "core/matmul/narrow_factors.cuh"
+#include "core/platform.h"
 #include "core/types/dtype.h"
 
 namespace bk {
