@@ -8950,6 +8950,29 @@ BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f32_can_implement(int32_t b
 BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_run(int32_t batch, int32_t height, int32_t width, const void* theta, void* grid, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_can_implement(int32_t batch, int32_t height, int32_t width, const void* theta, const void* grid);
 
+/* ---- indexing -------------------------------------------------------------------------------------------------- */
+
+/*
+ * check_indices_{T}  (T: i32 i64 u32 u8)
+ * What is wrong with indices, for whoever asks after the stream has been synchronised. report[0] is the first
+ * position, in row-major order, of an index outside [0, bound), unless it is `other` and has_other is not 0, and
+ * report[1] the index there; report[2] is the first position of an index below the one before it, where is_sorted
+ * is not 0, and report[3] the index there. Where nothing is wrong, they are -1.
+ *   host  shape: i32 [rank]
+ *   host  stride_indices: i64 [rank]
+ *   in    indices: T [shape]
+ *   out   report: i64 [4]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_check_indices_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, void* report, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_check_indices_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, const void* report);
+BARACUDA_API int32_t baracuda_kernels_check_indices_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, void* report, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_check_indices_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, const void* report);
+BARACUDA_API int32_t baracuda_kernels_check_indices_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, void* report, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_check_indices_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, const void* report);
+BARACUDA_API int32_t baracuda_kernels_check_indices_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, void* report, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_check_indices_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, const void* report);
+
 /* ---- loss ------------------------------------------------------------------------------------------------------ */
 
 /*

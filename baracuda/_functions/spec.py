@@ -18,7 +18,7 @@ from baracuda._optable import Param, Row, rows
 REQUIRED = object()  # the default of an argument that has none
 _CALLED = ("gemm", "loss", "norm", "reduce", "softmax")  # families whose rows name their functions by `call`
 # What the names of ops without functions of arrays begin with.
-PLANS_ALONE = ("gemm", "gemv", "kv_cache", "loss_flce")
+PLANS_ALONE = ("check_indices", "gemm", "gemv", "kv_cache", "loss_flce")
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
