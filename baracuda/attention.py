@@ -1,7 +1,8 @@
 """Attention with linear biases, and the caches of keys and values.
 
-ALiBi (Press et al. 2022, without mask): out[b, h, i, j] = scores[b, h, i, j] + slopes[h] * (j - i), both positions counted from 0. Backward: dscores = dy and
-dslopes[h] = sum over b, i, j of dy[b, h, i, j] * (j - i); either may be None, not both. out may be scores, dscores dy.
+ALiBi (Press et al. 2022, without mask): out[b, h, i, j] = scores[b, h, i, j] + slopes[h] * (j - i), both positions
+counted from 0. Backward: dscores = dy and dslopes[h] = sum over b, i, j of dy[b, h, i, j] * (j - i); either may be
+None, not both. out may be scores, dscores dy.
 
 Cache append: row l of k_new[b, h] goes to row cache_offsets[b] + l of k_cache[b, h], and the same of v; rows outside
 [0, max_cache_len) are dropped, all others of the caches stay as they are.

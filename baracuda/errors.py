@@ -112,6 +112,18 @@ class CheckError(BaracudaError, ValueError):
         self.value = value
 
 
+class IndexOutOfRangeError(BaracudaError, IndexError):
+    """`Plan.check` found an index: the element of `operand` at `position` has a `value` that it must not have."""
+
+    default_status = Status.INVALID_PROBLEM
+
+    def __init__(self, operand: str, position: tuple[int, ...], value: int, what: str) -> None:
+        super().__init__(f"{operand}[{', '.join(map(str, position))}] is {value}, {what}")
+        self.operand = operand
+        self.position = position
+        self.value = value
+
+
 class LibraryNotFoundError(BaracudaError, ImportError):
     """No usable library: `tried` lists (path, reason)."""
 

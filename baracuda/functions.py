@@ -106,7 +106,8 @@ def _annotation(spec: Spec, number: str) -> str:
 
 _ANNOTATIONS = {
     "dtype": "Any", "mode": "str | EmbeddingBagMode", "repeats": "int | Sequence[int]", "padding_idx": "int | None",
-    "axis": "int", "rotary_dim": "int | None", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
+    "rotary_dim": "int | None",
+    "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
                      "is_causal", "channels_last"), "bool"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
@@ -211,8 +212,8 @@ _SHAPES = {
     "the number of terms.",
     "matmul": "As numpy.matmul: of arrays of more axes the last two are matrices; leading axes are equal, or there is "
     "one matrix.",
-    "rope": "x is (..., seq, head_dim) of at most four axes, positions (seq,), or (batch, seq) beside (batch, heads, seq, "
-    "head_dim); without positions they count from 0. rotary_dim is head_dim by default.",
+    "rope": "x is (..., seq, head_dim) of at most four axes, positions (seq,), or (batch, seq) beside (batch, heads, "
+    "seq, head_dim); without positions they count from 0. rotary_dim is head_dim by default.",
     "rope_apply": "x is (..., seq, d), the tables (seq, d / 2), or with the axes before them as well.",
     "rope_apply_thd": "x is (tokens, heads, d), the tables (tokens, d / 2), or (d / 2,) for all.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",

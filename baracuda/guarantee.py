@@ -31,16 +31,18 @@ class PlanPreference:
     allow_sm90a          read by GEMM plans only
     prefer_backend       read by GEMM and attention plans only
     deterministic        bit-identical results on every run, or UnsupportedError from `select`
+    check_indices        each run looks at the indices, too, and leaves a report in its workspace for `Plan.check`
     """
 
     max_workspace_bytes: int = sys.maxsize
     allow_sm90a: bool = True
     prefer_backend: BackendKind | None = None
     deterministic: bool = False
+    check_indices: bool = False
 
     def validate(self) -> None:
         as_integer("preference.max_workspace_bytes", self.max_workspace_bytes, 0, SIZE_MAX)
-        for name in ("allow_sm90a", "deterministic"):
+        for name in ("allow_sm90a", "deterministic", "check_indices"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidProblemError(f"preference.{name} is {getattr(self, name)!r}, must be a bool")
         if self.prefer_backend is not None and not isinstance(self.prefer_backend, BackendKind):

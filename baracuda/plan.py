@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from baracuda import _checks
+from baracuda import _checks, _index_checks
 from baracuda._arch import arch_of
 from baracuda._calls import Call, Form, forms_of, op_names, operands_of, parameters_of
 from baracuda._checks import watched_call
@@ -39,8 +39,8 @@ class Plan:
     """
 
     __slots__ = (
-        "_calls", "_forms", "_guarantee", "_known", "_needs_workspace", "_touched", "descriptor", "library", "name",
-        "operands", "parameters", "preference", "workspace_size",
+        "_calls", "_checked", "_forms", "_guarantee", "_known", "_needs_workspace", "_reports", "_touched",
+        "descriptor", "library", "name", "operands", "parameters", "preference", "workspace_size",
     )  # fmt: skip
 
     # Name of the ops in the table: "{T}" stands for the element, "{U}" for descriptor.output_element, "{I}" for that of
@@ -80,6 +80,14 @@ class Plan:
         for operand in self.operands:
             product(operand.name, (*operand.extents, descriptor.element.itemsize))
         self.workspace_size, self._needs_workspace = self._choose_workspace()
+        self._checked: tuple[_index_checks.Checked, ...] = ()  # of the last launch
+        self._reports = max([_index_checks.report_bytes(f.op) for f in self._forms]) if preference.check_indices else 0
+        self.workspace_size += self._reports
+        if self._reports and self.workspace_size > preference.max_workspace_bytes:
+            raise UnsupportedError(
+                f"checked indices need {self.workspace_size} workspace bytes, max_workspace_bytes is "
+                f"{preference.max_workspace_bytes}"
+            )
         self._guarantee = self._precision()
 
     @classmethod
@@ -160,7 +168,7 @@ class Plan:
         the shapes that the descriptor has: strides change it, and so do axes over which gradients are summed.
         """
         with naming(self.name):
-            return self._workspace_needed(*self._operand_call(args))
+            return self._workspace_needed(*self._operand_call(args)) + self._reports
 
     def run(self, stream: object, workspace: object, args: Args) -> None:
         """Enqueue the op. Arguments identical (`is`) with those of the last run of `args` are not checked again."""
@@ -188,6 +196,15 @@ class Plan:
 
         launch.operands = (stream, workspace, args)  # type: ignore[attr-defined]
         return launch
+
+    def check(self) -> None:
+        """After the stream of the last run has been synchronised: IndexOutOfRangeError for the first index that it
+        should not have had. Only of plans whose preference is check_indices; the report lies in the run's workspace.
+        """
+        if not self.preference.check_indices:
+            raise InvalidProblemError(f"{self.name}: preference.check_indices is False, so nothing was checked")
+        with naming(self.name):
+            _index_checks.raise_first(self, self._checked)
 
     # --- what a family may override ---------------------------------------------------------------------------------
 
@@ -342,8 +359,15 @@ class Plan:
         with naming(self.name):
             op, call = self._operand_call(args)
             scratch = workspace_view(workspace, self.views(args), self.library.backend)
-            pointer, size = self._workspace_arguments(scratch, op, call)
             raw_stream = self.library.ffi.cast("void *", handle)
+            checks: list[Callable[[], int]] = []
+            if self._reports:
+                address, rest = _index_checks.split(op, scratch)
+                checks, checked = _index_checks.launches(
+                    self, op, call, self.views(args), self._names(op), address, raw_stream, scratch
+                )
+                scratch = rest
+            pointer, size = self._workspace_arguments(scratch, op, call)
             function = self.library.function(op.name)
         tail = (raw_stream,) if op.row.is_bare else (pointer, size, raw_stream)
         if key is not None:
@@ -352,7 +376,10 @@ class Plan:
             self._known[key] = Known(function, symbol_name(op.name), op.row, self._names(op), args, (*call, *tail[:-1]))
         if _checks.active is not None:
             function = functools.partial(self._watched, function, op, args, workspace, handle)
-        return functools.partial(function, *call, *tail), symbol_name(op.name), handle
+        launch = functools.partial(function, *call, *tail)
+        if checks:
+            return _index_checks.in_order(self, checks, checked, launch), symbol_name(op.name), handle
+        return launch, symbol_name(op.name), handle
 
     def _key(self, args: Args) -> Any:
         """All that a call depends on but the addresses of its operands; None for what is no Args of this plan."""

@@ -17,6 +17,7 @@ UNUSED = re.compile(
     r"|(((rms|layer)_norm|(log_)?softmax)(_backward)?_(f32|f16|bf16|f64)_strided)"
     r"|((flip|roll|permute)_.*_strided)"
     r"|(rope_apply_interleaved.*)"
+    r"|(check_indices_.*)"  # which plans launch beside their own op
     r"|(loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*)"
 )
 

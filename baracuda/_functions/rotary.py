@@ -37,7 +37,6 @@ def by_positions(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, 
         positions = (whole[0], whole[2])
     if "positions" in shapes:
         check_shape("positions", shapes["positions"], positions)
-    strides = [param.name for param in spec.row.params if param.role == "stride"]
 
     def place(views: dict[str, TensorRef | None]) -> dict[str, Any]:
         return {"pos_default_flag": int(views["positions"] is None)}

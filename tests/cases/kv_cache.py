@@ -43,9 +43,9 @@ def reference(problem):
             continue
         new, cache = problem.arrays[f"{kind}_new"].values, problem.arrays[f"{kind}_cache"].values.copy()
         for b, offset in enumerate(problem.arrays["cache_offsets"].values):
-            for l in range(new.shape[2]):
-                if 0 <= int(offset) + l < cache.shape[2]:
-                    cache[b, :, int(offset) + l] = new[b, :, l]
+            for row in range(new.shape[2]):
+                if 0 <= int(offset) + row < cache.shape[2]:
+                    cache[b, :, int(offset) + row] = new[b, :, row]
         expected[f"{kind}_cache"] = Expected(cache)
     return expected
 

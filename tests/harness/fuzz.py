@@ -176,6 +176,7 @@ def draw_flat(rng, row) -> dict:
     if row.family == "gemm":
         draw_narrow(rng, row, scalars)
     draw_pitches(rng, row, scalars)
+    draw_features(rng, row, scalars)
     return scalars
 
 
@@ -207,6 +208,25 @@ def draw_narrow(rng, row, scalars) -> None:
         scalars |= {"k": 2 * scalars["k"], "n": 2 * scalars["n"]}
     elif words & {"bytes_of_k", "bytes_of_n"} or words >= {"half_k", "words"}:
         scalars |= {"k": 8 * scalars["k"], "n": 8 * scalars["n"]}
+
+
+def draw_features(rng, row, scalars) -> None:
+    """Of rotary embeddings: features in pairs, whole rows, and strides of views."""
+    if not row.pattern.startswith("rope"):
+        return
+    features = "head_dim" if "head_dim" in scalars else "d"
+    scalars[features] = int(rng.choice([2, 4, 6, 8, 16]))
+    if "td" in scalars:
+        scalars["td"] = scalars["d"] * int(rng.integers(0, 6))
+    if "stride_b" in scalars:
+        scalars["stride_b"] = int(rng.choice([0, 0, 3, 8, 40]))
+    if "rotary_dim" in scalars:
+        scalars["rotary_dim"] = int(rng.choice([0, 2, scalars[features]]))
+    for p in (p for p in row.pointers if " at " in p.shape):
+        words, _, steps = p.shape.partition(" at ")
+        extents = [scalars[word] for word in words.split(", ")]
+        drawn = small_strides(rng, extents[:-1], not p.is_output)
+        scalars |= {name: step * (extents[-1] + 1) for name, step in zip(steps.split(", "), drawn)}
 
 
 def matrices_of(scalars, p) -> tuple[list[int], list[int]]:
@@ -332,7 +352,12 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
             if strides[-2] < extents[-1] or high - low > MOST_BYTES:
                 extents[-2] = 0
         return extents, strides
+    if " at " in p.shape:
+        words, _, steps = p.shape.partition(" at ")
+        shape, strides = ([names[word] for word in each.split(", ")] for each in (words, steps))
+        return (shape, [*strides, 1]) if min(shape) >= 0 else None
     if " by " in p.shape:
+        names["table_row"] = names.get("td", names.get("d", 0)) // 2
         count, stride, columns = (names[word] for word in re.split(" by |, ", p.shape))
         return ([count, columns], [stride, 1]) if min(count, stride, columns) >= 0 else None
     names |= computed_extents(names) | (narrow_extents(names) if "k" in names or "K" in names or "IC" in names else {})

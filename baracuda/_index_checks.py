@@ -1,0 +1,118 @@
+"""Checked indices: beside its own op a plan launches one that looks at them and leaves a report in the workspace.
+
+Nothing waits for it, so that it runs inside a graph as well; `Plan.check` reads the report once the stream has been
+synchronised. Which operands are indices, of what, is said by the rows of the op table.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from baracuda._optable import Op
+from baracuda.dtypes import ElementKind
+from baracuda.errors import IndexOutOfRangeError, InvalidProblemError, UnsupportedError, WorkspaceTooSmallError
+from baracuda.memory import download
+from baracuda.operands import Views
+from baracuda.tensor import TensorRef
+
+if TYPE_CHECKING:
+    from baracuda.plan import Plan
+
+_WORDS = 4  # position and index outside of the range, position and index out of order; -1 where there is none
+_WORD = 8
+_SERVED = (ElementKind.I32, ElementKind.I64, ElementKind.U32, ElementKind.U8)
+
+
+class Checked(NamedTuple):
+    """One operand of a launch: its name, extents, the end of its range, and where the report lies."""
+
+    name: str
+    shape: tuple[int, ...]
+    end: int
+    report: TensorRef
+
+
+def report_bytes(op: Op) -> int:
+    """Of workspace, wherever it begins; 0 for an op without indices."""
+    return _WORDS * _WORD * len(op.row.indexes) + (_WORD - 1 if op.row.indexes else 0)
+
+
+def split(op: Op, scratch: TensorRef | None) -> tuple[int, TensorRef | None]:
+    """Address of the reports at the beginning of a workspace, and what is left of it for the op."""
+    needed, got = report_bytes(op), 0 if scratch is None else scratch.nbytes
+    if not needed:
+        return 0, scratch
+    if scratch is None or got < needed:
+        text = f"workspace has {got} bytes, needs {needed} for the report on indices"
+        raise WorkspaceTooSmallError(text, needed=needed, got=got)
+    first = -(-scratch.ptr // _WORD) * _WORD
+    rest = first + _WORDS * _WORD * len(op.row.indexes)
+    left = scratch.ptr + got - rest
+    view = TensorRef(rest, (left,), ElementKind.U8, device=scratch.device, owner=scratch) if left else None
+    return first, view
+
+
+def launches(
+    plan: Plan, op: Op, call: tuple[Any, ...], views: Views, names: Mapping[str, str], address: int, stream: Any,
+    keeper: object,
+) -> tuple[list[Callable[[], int]], tuple[Checked, ...]]:  # fmt: skip
+    """The C calls to make before the op's own, and what they report on. `address` is that of the reports."""
+    numbers = {param.name: value for param, value in zip(op.row.params, call) if not param.is_pointer}
+    calls, found, ffi = [], [], plan.library.ffi
+    for place, (pointer, (extent, may_equal, is_sorted, other)) in enumerate(op.row.indexes.items()):
+        name = names[pointer]
+        view = views[name]
+        at = address + place * _WORDS * _WORD
+        if view is None:
+            continue
+        if view.dtype not in _SERVED:
+            raise UnsupportedError(f"{name} has dtype {view.dtype}: indices of that dtype are not checked")
+        report = TensorRef(at, (_WORDS,), ElementKind.I64, device=plan.library.backend, owner=keeper)
+        end = int(numbers[extent]) + may_equal
+        function = plan.library.function(f"check_indices_{view.dtype.symbol}")
+        shape, strides = ffi.new("int32_t[]", view.shape or (0,)), ffi.new("int64_t[]", view.strides or (0,))
+        arguments = (
+            view.numel, len(view.shape), shape, strides, end, int(numbers[other]) if other else 0, int(bool(other)),
+            int(is_sorted), view.pointer, ffi.cast("void *", at), ffi.NULL, 0, stream,
+        )  # fmt: skip
+        calls.append(functools.partial(function, *arguments))
+        found.append(Checked(name, view.shape, end, report))
+    return calls, tuple(found)
+
+
+def in_order(
+    plan: Plan, calls: list[Callable[[], int]], checked: tuple[Checked, ...], last: Callable[[], int]
+) -> Callable[[], int]:
+    """All of them up to the first that fails, whose status it gives. The plan remembers what was checked last."""
+
+    def run() -> int:
+        plan._checked = checked
+        for call in calls:
+            if status := call():
+                return status
+        return last()
+
+    return run
+
+
+def raise_first(plan: Plan, checked: tuple[Checked, ...]) -> None:
+    """The first index that is wrong, by the reports of a launch that has ended."""
+    for name, shape, end, report in checked:
+        outside, value, fall, lower = (int(word) for word in download(report, library=plan.library))
+        if outside >= 0:
+            raise IndexOutOfRangeError(name, _place(outside, shape), value, f"must be in [0, {end})")
+        if fall >= 0:
+            text = "must not be below the one before it"
+            raise IndexOutOfRangeError(name, _place(fall, shape), lower, text)
+
+
+def _place(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if not shape:
+        return ()
+    if position >= np.prod(shape, dtype=object):
+        raise InvalidProblemError("the workspace no longer has the report: it was written since")
+    return tuple(int(k) for k in np.unravel_index(position, shape))
