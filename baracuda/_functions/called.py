@@ -16,6 +16,10 @@ _KINDS = {
     "reduce_to": ("input_stride",), "trace": ("stride_row",), "reduce": ("reduce_extent", "output_shape"),
     "reduce_axes": ("reduce_axes_mask",), "reduce_backward": ("stride_dx", "stride_dy"), "loss": ("reduction_mode",),
     "matmul": ("layout", "batch"), "linear": ("lda", "bias"),
+    "gather": ("gather_dim",), "index_select": ("select_dim",), "scatter": ("scatter_dim",),
+    "numbered": ("numel", "index"), "gather_rows": ("table", "idx"), "selection": ("max_selected",),
+    "masked_scatter": ("source_numel",), "nonzero": ("max_nz",), "one_hot": ("num_classes",),
+    "masked": ("numel", "mask"),
 }  # fmt: skip
 
 
