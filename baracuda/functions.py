@@ -110,6 +110,7 @@ _ANNOTATIONS = {
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
                      "is_causal", "channels_last"), "bool"),
+    **dict.fromkeys(("max_nz", "max_selected"), "int | None"), "fill_bits": "float",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
     "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]",
@@ -219,4 +220,21 @@ _SHAPES = {
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",
     "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
     "accumulated": "The result has the extents of what is added, but size along axis; negative axes count from the last.",
+    "gather": "The result has the shape of index, and x is as long along the other axes, or longer; negative axes "
+    "count from the last. What an index outside of x stands for is not written.",
+    "index_select": "index has one axis; negative axes count from the last. What an index outside of x stands for is "
+    "not written.",
+    "scatter": "updates and index have one shape, the result has size along axis, and 0 where no index points; given "
+    "as out it keeps what it has there. Indices outside of it are skipped.",
+    "numbered": "Elements are numbered in row-major order. take gives the shape of index, where an index outside of x "
+    "is not written; put gives one axis of size elements, 0 where no index points, or what out has there.",
+    "gather_rows": "table is (rows, columns), index (n,), of u32.",
+    "selection": "mask has the shape of the whole. There is room for max_selected elements, by default for all; how "
+    "many there are is known on the device alone, and what is behind the last one is not written.",
+    "masked_scatter": "The result has the shape of mask, and 0 where it takes no element; given as out it keeps what "
+    "it has there.",
+    "nonzero": "coordinates is (max_nz, rank), by default with room for all elements; how many there are is known on "
+    "the device alone, and rows behind the last one are not written.",
+    "one_hot": "The result has an axis of num_classes behind those of index, and the dtype given.",
+    "masked": "Arrays broadcast as in NumPy.",
 }

@@ -97,9 +97,9 @@ def instance(op: str, row: Row, slots: dict[str, str]) -> list[str]:
         problem = ", ".join(parameter(p, slots) for p in row.size_params)
         size = f"{PREFIX}{op}_workspace_size({', '.join(argument(p, slots) for p in row.size_params)})"
         lines.append(f"{template}inline std::size_t {name}_workspace_size{types}({problem}) {{ return {size}; }}")
+    reserve, memory = "", "nullptr, 0"
+    if row.workspace and not row.is_bare:
         reserve, memory = f"auto at = detail::reserve(on, [&] {{ return {size}; }}); ", "at.data, at.bytes"
-    else:
-        reserve, memory = "", "nullptr, 0"
     params = ", ".join([*(parameter(p, slots) for p in row.params), "const launch& on = {}"])
     tail = ["on.stream.handle()"] if row.is_bare else [memory, "on.stream.handle()"]
     arguments = ", ".join([*(argument(p, slots) for p in row.params), *tail])

@@ -19,6 +19,10 @@ _KINDS = {
     "reduce_axes": ("reduce_axes_mask",), "reduce_backward": ("stride_dx", "stride_dy"), "loss": ("reduction_mode",),
     "matmul": ("layout", "batch"), "linear": ("lda", "bias"),
     "rope": ("head_dim", "positions"), "rope_apply": ("td", "cos_tab"), "rope_apply_thd": ("t_outer", "cos_tab"),
+    "gather": ("gather_dim",), "index_select": ("select_dim",), "scatter": ("scatter_dim",),
+    "numbered": ("numel", "index"), "gather_rows": ("table", "idx"), "selection": ("max_selected",),
+    "masked_scatter": ("source_numel",), "nonzero": ("max_nz",), "one_hot": ("num_classes",),
+    "masked": ("numel", "mask"),
 }  # fmt: skip
 
 

@@ -64,7 +64,7 @@ class Prepared:
         tuple[int, tuple[int, ...]]
     ]  # positions of arrays that C wants in row-major order, of axes in an order
     wanted: list[bool]  # whether the caller gets each result; C writes some all the same
-    clears: bool  # whether results are cleared first, to be added to
+    clears: bool  # whether results are cleared first, since C adds to them or writes them in part
     slots: list[int]  # of each C pointer, its position among arrays, results, and None
     order: tuple[int, ...]  # of each C argument before the workspace: which of the slots, or -1 for the next constant
     constants: list[Any]
@@ -528,7 +528,7 @@ class _Preparation:
         call.scalars = self.scalars
         positions = {a.name: k for k, a in enumerate(spec.arrays)}
         call.copies = [(positions[name], order) for name, order in self.copies.items()]
-        call.clears = bool(op.row.accumulates) and not self.has_out
+        call.clears = not self.has_out and any([param.direction == "inout" for param in op.row.params])
         call.slots = [names.index(params[k].name) if params[k].name in names else len(names) for k in places]
         call.row, call.names = op.row, spec.names
         call.function, call.symbol = self.library.function(op.name), symbol_name(op.name)

@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions import accumulated, losses, moves, normalization, products, reductions, rotary
+from baracuda._functions import (
+    accumulated,
+    indexing,
+    losses,
+    moves,
+    normalization,
+    products,
+    reductions,
+    rotary,
+)
 from baracuda._functions.layout import Layout, Shape, axis_of, contiguous
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers, as_real
@@ -24,6 +33,7 @@ from baracuda.elementwise.affine import AffineDescriptor
 from baracuda.elementwise.fill import FillDescriptor
 from baracuda.embeddings import EmbeddingBagDescriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.indexing.masked import bits_of
 from baracuda.kinds import EmbeddingBagMode, LossReduction
 
 
@@ -171,6 +181,10 @@ _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Lay
     "rope": rotary.by_positions, "rope_apply": rotary.by_tables, "rope_apply_thd": rotary.of_tokens,
     "flip": moves.flip, "roll": moves.roll, "permute": moves.permute, "triangle": moves.triangle, "pad": moves.pad,
     "concat": moves.concat,
+    "gather": indexing.gather, "index_select": indexing.select, "scatter": indexing.scatter,
+    "numbered": indexing.numbered, "gather_rows": indexing.rows, "selection": indexing.selection,
+    "masked_scatter": indexing.selection, "nonzero": indexing.nonzero, "one_hot": indexing.one_hot,
+    "masked": _pointwise,
 }  # fmt: skip
 
 
@@ -188,6 +202,8 @@ def parameters(
             found[param.name] = _CHOICES[param.name](name, value)
         elif param.name == "padding_idx":
             found["padding_idx"] = _padding(name, value, values["num_embeddings"])
+        elif param.name == "fill_bits":
+            found["fill_bits"] = bits_of(value, element)
         elif param.dtype == "T.bits":
             found[param.name] = FillDescriptor((), value, element=element).validated().stored_value
         elif param.dtype == "T.compute":

@@ -212,7 +212,10 @@ class NonzeroPlan(Plan):
         views, (most, rank) = super().views(args), (self.descriptor.max_nz, self.descriptor.rank)
         table = views["out_coords"]
         if table is not None and table.shape == (most * rank,) and table.is_dense:
-            views["out_coords"] = dataclasses.replace(table, shape=(most, rank), strides=(rank, 1))
+            views["out_coords"] = TensorRef(
+                table.ptr, (most, rank), table.dtype, length=table.length, offset=table.offset, device=table.device,
+                readonly=table.readonly, owner=table.owner,
+            )  # fmt: skip
         return views
 
 

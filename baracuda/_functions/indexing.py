@@ -1,0 +1,122 @@
+"""Layouts of indexing: what an index or a mask chooses. What C numbers in row-major order is seen as one axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from baracuda._functions.layout import Layout, Shape, axis_of, check_shape, viewed
+from baracuda._functions.spec import Spec
+from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer
+from baracuda.errors import InvalidProblemError
+from baracuda.tensor import TensorRef
+
+
+def gather(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Other axes of x may be longer than those of the index, which is where they begin."""
+    x, index = shapes["x"], shapes["index"]
+    axis = axis_of("axis", numbers["axis"], index)
+    if len(x) != len(index) or any([have < want for d, (have, want) in enumerate(zip(x, index)) if d != axis]):
+        raise InvalidProblemError(f"index has shape {index}, which does not fit x, of shape {x}, along axis {axis}")
+    own = _replaced(index, axis, x[axis])
+    values = {"out_numel": math.prod(index), "rank": len(index), "gather_dim": axis, "out_shape": index}
+    values["src_dim_size"] = as_integer(f"x has shape {x}: an extent", x[axis], 0, INT32_MAX)
+
+    def begin(view: TensorRef) -> TensorRef:
+        return viewed(view, own, view.strides)
+
+    return Layout(values, {"src": own, "index": index, "out": index}, {"out": index}, seen={"src": begin})
+
+
+def select(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    x, index = shapes["x"], shapes["index"]
+    axis = axis_of("axis", numbers["axis"], x)
+    if len(index) != 1:
+        raise InvalidProblemError(f"index has shape {index}, must have one axis")
+    out = _replaced(x, axis, index[0])
+    values = {"out_numel": math.prod(out), "rank": len(out), "select_dim": axis, "out_shape": out}
+    values["src_dim_size"] = as_integer(f"x has shape {x}: an extent", x[axis], 0, INT32_MAX)
+    return Layout(values, {"src": x, "idx": index, "out": out}, {"out": out}, seen={"idx": _flat})
+
+
+def scatter(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Into cells of 0, or into those that `out` has."""
+    updates = shapes["updates"]
+    check_shape("index", shapes["index"], updates)
+    axis, size = axis_of("axis", numbers["axis"], updates), as_integer("size", numbers["size"], 0, INT32_MAX)
+    out = _replaced(updates, axis, size)
+    values = {
+        "upd_numel": math.prod(updates), "rank": len(updates), "scatter_dim": axis, "out_dim_size": size,
+        "upd_shape": updates,
+    }  # fmt: skip
+    return Layout(values, {"updates": updates, "index": updates, "out": out}, {"out": out})
+
+
+def numbered(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """take and put."""
+    index = shapes["index"]
+    if spec.name == "put":
+        check_shape("updates", shapes["updates"], index)
+        size = as_integer("size", numbers["size"], 0, INT64_MAX)
+        values, source, result = {"out_numel": size}, ("updates", index), (size,)
+    else:
+        source, result = ("src", shapes["x"]), index
+        values = {"src_numel": math.prod(shapes["x"])}
+    values["numel"] = math.prod(index)
+    extents = {source[0]: (math.prod(source[1]),), "index": (values["numel"],), "out": (math.prod(result),)}
+    return Layout(values, extents, {"out": result}, seen=dict.fromkeys(extents, _flat))
+
+
+def rows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    table, index = shapes["table"], shapes["index"]
+    if len(table) != 2 or len(index) != 1 or not math.prod(table):
+        raise InvalidProblemError(f"table has shape {table} and index {index}, expected (rows, columns) and (n,)")
+    out = (index[0], table[1])
+    values = {"v": table[0], "h": table[1], "n": index[0]}
+    return Layout(values, {"table": table, "idx": index, "dest": out}, {"dest": out})
+
+
+def selection(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """masked_select, its gradient and masked_scatter: elements of a whole that a mask chooses, in one axis."""
+    mask = shapes["mask"]
+    whole, numel = (math.prod(mask),), math.prod(mask)
+    if spec.name == "masked_select":
+        check_shape("mask", mask, shapes["x"])
+        given = numbers["max_selected"]
+        most = numel if given is None else as_integer("max_selected", given, 0, INT64_MAX)
+        extents = {"src": whole, "mask": whole, "out": (most,), "counter": (1,)}
+        values, results = {"max_selected": most}, {"out": (most,), "counter": ()}
+    else:
+        few, name = ("dy", "dout") if spec.name == "masked_select_backward" else ("source", "source")
+        most, output = math.prod(shapes[few]), spec.outputs[0].pointer
+        extents = {name: (most,), "mask": whole, output: whole}
+        values = {"max_selected" if few == "dy" else "source_numel": most}
+        results = {output: mask}
+    return Layout(values | {"numel": numel}, extents, results, seen=dict.fromkeys(extents, _flat))
+
+
+def nonzero(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    x, given = shapes["x"], numbers["max_nz"]
+    most = as_integer("max_nz", math.prod(x) if given is None else given, 0, INT32_MAX)
+    table = (most, len(x))
+    values = {"numel": math.prod(x), "rank": len(x), "shape": x, "max_nz": most}
+    extents: dict[str, Shape] = {"x": x, "out_coords": table, "counter": (1,)}
+    seen = {"out_coords": lambda view: view if view.is_dense else None, "counter": _flat}
+    return Layout(values, extents, {"out_coords": table, "counter": ()}, seen=seen)
+
+
+def one_hot(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    index, classes = shapes["index"], as_integer("num_classes", numbers["num_classes"], 1, INT32_MAX)
+    out = (*index, classes)
+    extents = {"src": (math.prod(index),), "out": (math.prod(out),)}
+    values = {"out_numel": math.prod(out), "num_classes": classes}
+    return Layout(values, extents, {"out": out}, seen=dict.fromkeys(extents, _flat))
+
+
+def _replaced(shape: Shape, axis: int, extent: int) -> Shape:
+    return (*shape[:axis], extent, *shape[axis + 1 :])
+
+
+def _flat(view: TensorRef) -> TensorRef | None:
+    return viewed(view, (math.prod(view.shape),), (1,)) if view.is_dense else None
