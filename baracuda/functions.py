@@ -206,5 +206,6 @@ _SHAPES = {
     "one matrix.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",
     "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
-    "accumulated": "The result has the extents of what is added, but size along axis; negative axes count from the last.",
+    "accumulated": "The result has the extents of what is added, but size along axis; negative axes count from the "
+    "last.",
 }

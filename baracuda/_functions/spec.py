@@ -16,7 +16,14 @@ from typing import Any
 from baracuda._optable import Param, Row, rows
 
 REQUIRED = object()  # the default of an argument that has none
-_CALLED = ("gemm", "indexing", "loss", "norm", "reduce", "softmax")  # families whose rows name their functions by `call`
+_CALLED = (
+    "gemm",
+    "indexing",
+    "loss",
+    "norm",
+    "reduce",
+    "softmax",
+)  # families whose rows name their functions by `call`
 PLANS_ALONE = ("gemm", "gemv", "loss_flce")  # what the names of ops without functions of arrays begin with
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
