@@ -40,6 +40,7 @@ EXTREMES = (-1, 0, 1, 2, 9, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**46, 2**
 # Families of which the table does not say where all operands lie: their ops compute it. Cases alone try them.
 UNDRAWN = ("norm", "reduce")
 DRAWN = [name for name, row in ROWS.items() if row.family not in UNDRAWN]
+PLACED = re.compile(r" with (\w+) along (\w+)$")
 INSTANCES = {name: [op for op, (row, _) in OPS.items() if row.name == name] for name in DRAWN}
 
 
@@ -81,6 +82,15 @@ def small_strides(rng, shape, may_stand: bool) -> list[int]:
     return strides
 
 
+def placed_extents(extents: list[int], words: str, numbers) -> list[int]:
+    """Of an operand that an index chooses elements of: its own extent along the axis."""
+    placed = PLACED.search(words)
+    if not placed or not 0 <= numbers[placed[2]] < len(extents):
+        return extents
+    axis = numbers[placed[2]]
+    return [*extents[:axis], numbers[placed[1]], *extents[axis + 1 :]]
+
+
 def draw_host(rng, row) -> tuple[dict, dict]:
     """Scalars and host arrays of a row with strides."""
     shape = small_shape(rng)
@@ -95,12 +105,16 @@ def draw_host(rng, row) -> tuple[dict, dict]:
     if "output_shape" in host and "input_shape" in host:  # any output extents go with input extents from 1 on
         host["input_shape"] = [max(1, e + int(rng.integers(-2, 3))) for e in shape]
     # Along axes where outputs stand still.
-    sums = bool(row.workspace) and not factors and not {"scan_axis", "softmax_axis"} & set(names)
+    sums = bool(row.workspace) and not factors and not any(p.role == "axis" for p in row.problem)
+    moves = {}
+    for p in row.pointers:
+        if placed := PLACED.search(p.shape):
+            moves = {placed[1]: int(rng.integers(0, 9)), placed[2]: int(rng.integers(0, max(len(shape), 1)))}
     for p in (p for p in row.pointers if f"stride_{p.name}" in names):
-        own = host[p.shape.split(",")[0].split(" ")[0]]
+        own = placed_extents(host[p.shape.split(",")[0].split(" ")[0]], p.shape, moves)
         wide = [e * f for e, f in zip(own, factors)] if factors and "repeats" in p.shape else own
         host[f"stride_{p.name}"] = small_strides(rng, wide, not p.is_output or sums)
-    scalars = {counted: math.prod(shape), "rank": len(shape)}
+    scalars = {counted: math.prod(shape), "rank": len(shape), **moves}
     if "scan_axis" in names:
         axis = scalars["scan_axis"] = int(rng.integers(0, max(len(shape), 1)))
         scalars["scan_extent"] = shape[axis] if shape else 1
@@ -243,7 +257,15 @@ def change_pointer(rng, call: Call, places) -> None:
 
 
 def computed_extents(names) -> dict[str, int]:
-    """Of losses, those that the op makes of its arguments."""
+    """Those that the op makes of its arguments."""
+    if "select_dim" in names:
+        axis, shape, rank = names["select_dim"], names["out_shape"], names["rank"]
+        return {"selected": shape[axis] if shape and 0 <= axis < min(rank, len(shape)) else -1}
+    if "add_dim" in names:
+        axis, shape, rank = names["add_dim"], names["src_shape"], names["rank"]
+        return {"selected": shape[axis] if shape and 0 <= axis < min(rank, len(shape)) else -1}
+    if "num_classes" in names:
+        return {"rows": -(-names["out_numel"] // names["num_classes"]) if names["num_classes"] > 0 else -1}
     if "reduction_mode" not in names:
         return {}
     terms = next(names[name] for name in ("numel", "n_rows", "batch_size") if name in names)
@@ -257,12 +279,13 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
     """Extents and strides of an operand, by the op table; None where the arguments do not say."""
     names = {**call.scalars, **call.host}
     if f"stride_{p.name}" in call.host:
-        shape, _, factors = p.shape.split(",")[0].partition(" * ")
+        shape, _, factors = PLACED.sub("", p.shape).split(",")[0].partition(" * ")
         rank = call.scalars["rank"]
         arrays = [names[shape], names[f"stride_{p.name}"], *([names[factors]] if factors else [])]
         if not 0 <= rank <= 8 or (rank > 0 and None in arrays):
             return None
         shape, strides, *factors = ([] if rank == 0 else list(a[:rank]) for a in arrays)
+        shape = placed_extents(shape, p.shape, names)
         shape = [e * f for e, f in zip(shape, factors[0])] if factors else shape
         if "twice" in p.shape:
             shape, strides = [2, *shape], [call.scalars[f"{p.name}_half_offset"], *strides]
@@ -330,7 +353,7 @@ class Fuzzer:
             at_end = rng.random() < 0.7
             call.pointers[p.name] = slot.address + (slot.size - max(high, 0) if at_end else -low)
             slot.bytes[:] = rng.integers(0, 256, slot.size, np.uint8)
-            if dtype in ("i32", "i64") and row.family in ("segment", "embedding", "loss"):
+            if dtype in ("i32", "i64") and row.family in ("segment", "embedding", "indexing", "loss"):
                 indices = rng.integers(-2, 12, slot.size // size)
                 slot.bytes[:] = indices.astype(np.int32 if dtype == "i32" else np.int64).view(np.uint8)
             places[p.name] = slot, (low, high)
