@@ -1,15 +1,15 @@
 """Embeddings: rows of a table by index, and bags of them.
 
-embedding: out[n] = weight[indices[n]], a row of zeros where the index is padding_idx or outside [0, num_embeddings). Its
-backward adds dout[n] to dweight[indices[n]].
+embedding: out[n] = weight[indices[n]], a row of zeros where the index is padding_idx or outside [0, num_embeddings).
+Its backward adds dout[n] to dweight[indices[n]].
 
-embedding_bag_max: the greatest of a bag's rows in each column, the first of equal ones, and its row, i32; 0 and row -1 for
-a bag without indices. Its backward adds dout[b, d] to dweight[output_index[b, d], d].
+embedding_bag_max: the greatest of a bag's rows in each column, the first of equal ones, and its row, i32; 0 and row -1
+for a bag without indices. Its backward adds dout[b, d] to dweight[output_index[b, d], d].
 
-embedding_bag: out[b] = sum (SUM) or mean (MEAN) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1], the last bag ending at
-total_indices. Indices equal to padding_idx or outside [0, num_embeddings) are dropped, from the mean's count too; a bag
-without indices gives 0. The backward adds dout[b] (MEAN: over the number of kept indices) to dweight[indices[k]]; the
-caller zeroes dweight. indices are i32 or i64, offsets i32.
+embedding_bag: out[b] = sum (SUM) or mean (MEAN) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1], the last
+bag ending at total_indices. Indices equal to padding_idx or outside [0, num_embeddings) are dropped, from the mean's
+count too; a bag without indices gives 0. The backward adds dout[b] (MEAN: over the number of kept indices) to
+dweight[indices[k]]. The caller zeroes gradients. indices are i32 or i64, offsets i32.
 """
 
 from __future__ import annotations

@@ -219,7 +219,8 @@ _SHAPES = {
     "rope_apply_thd": "x is (tokens, heads, d), the tables (tokens, d / 2), or (d / 2,) for all.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",
     "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
-    "accumulated": "The result has the extents of what is added, but size along axis; negative axes count from the last.",
+    "accumulated": "The result has the extents of what is added, but size along axis; negative axes count from the "
+    "last.",
     "gather": "The result has the shape of index, and x is as long along the other axes, or longer; negative axes "
     "count from the last. What an index outside of x stands for is not written.",
     "index_select": "index has one axis; negative axes count from the last. What an index outside of x stands for is "

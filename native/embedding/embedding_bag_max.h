@@ -15,8 +15,8 @@ struct NoRow {
 };
 
 template <class T, class I>
-Status embedding_bag_max(const Launch& launch, const BagShape& shape, const T* weight, const I* indices,
-                         const int32_t* offsets, T* out, int32_t* out_index);
+Status embedding_bag_max(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
+                         T* out, int32_t* out_index);
 
 template <class T, class I>
 struct EmbeddingBagMax {

@@ -133,8 +133,8 @@ __global__ void __launch_bounds__(kBagMaxThreads)
 }
 
 template <class T, class I>
-Status embedding_bag_max(const Launch& launch, const BagShape& shape, const T* weight, const I* indices,
-                         const int32_t* offsets, T* out, int32_t* out_index) {
+Status embedding_bag_max(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
+                         T* out, int32_t* out_index) {
     constexpr int N = kVectorLanes<T> > 4 ? 4 : kVectorLanes<T>;
     RowGroups groups = RowGroups::choose<T>(shape.embedding_dim, false, kBagMaxThreads);
     if (shape.embedding_dim % N == 0 && is_aligned(weight, sizeof(T) * N) && is_aligned(out, sizeof(T) * N)) {

@@ -61,8 +61,11 @@ struct AccumulatedAxis {
 
     // stride_index null: one index for all that lies beside it, one after another.
     ScatterLayout layout(const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out) const {
-        ScatterLayout s{{}, shape[axis], {stride_updates[axis], stride_index == nullptr ? 1 : stride_index[axis], stride_out[axis]},
-                        extent, -1};
+        ScatterLayout s{{},
+                        shape[axis],
+                        {stride_updates[axis], stride_index == nullptr ? 1 : stride_index[axis], stride_out[axis]},
+                        extent,
+                        -1};
         for (int32_t d = 0; d < rank; ++d)
             if (d != axis)
                 s.cells.append(shape[d], {stride_updates[d], stride_index == nullptr ? 0 : stride_index[d], stride_out[d]});

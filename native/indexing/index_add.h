@@ -58,8 +58,7 @@ struct IndexSelectBackward {
 
 private:
     AccumulatedAxis axis() const {
-        return {"out_numel",    out_numel,    rank,        "select_dim", select_dim,
-                "src_dim_size", src_dim_size, "out_shape", out_shape};
+        return {"out_numel", out_numel, rank, "select_dim", select_dim, "src_dim_size", src_dim_size, "out_shape", out_shape};
     }
     ScatterLayout layout() const { return axis().layout(stride_dout, nullptr, stride_dsrc); }
 };

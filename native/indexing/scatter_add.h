@@ -32,8 +32,7 @@ struct ScatterAdd {
 
 private:
     AccumulatedAxis axis() const {
-        return {"upd_numel",    upd_numel,    rank,        "scatter_dim", scatter_dim,
-                "out_dim_size", out_dim_size, "upd_shape", upd_shape};
+        return {"upd_numel", upd_numel, rank, "scatter_dim", scatter_dim, "out_dim_size", out_dim_size, "upd_shape", upd_shape};
     }
     ScatterLayout layout() const { return axis().layout(stride_updates, stride_index, stride_out); }
 };
@@ -63,8 +62,7 @@ struct GatherBackward {
 
 private:
     AccumulatedAxis axis() const {
-        return {"out_numel",    out_numel,    rank,        "gather_dim", gather_dim,
-                "src_dim_size", src_dim_size, "out_shape", out_shape};
+        return {"out_numel", out_numel, rank, "gather_dim", gather_dim, "src_dim_size", src_dim_size, "out_shape", out_shape};
     }
     ScatterLayout layout() const { return axis().layout(stride_dout, stride_index, stride_dsrc); }
 };

@@ -100,7 +100,9 @@ def problems(row):
     add("larger_first", (5, 6, 7), 0, 4, larger=2)
     add("turned", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), order=(2, 0, 1)))
     add("turned_out", (6, 5, 4), 1, 7, out=strides_for((6, 7, 4), order=(1, 2, 0)))
-    add("flipped", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), flip=(0, 1)), out=strides_for((6, 7, 4), flip=(1, 2)))
+    add(
+        "flipped", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), flip=(0, 1)), out=strides_for((6, 7, 4), flip=(1, 2))
+    )
     add("gaps", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), gap=2), out=strides_for((6, 7, 4), gap=3, pad=2))
     add("standing", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), broadcast=(0, 2)))
     add("standing_rows", (40, 16), 0, 7, updates=strides_for((40, 16), broadcast=(0,)))
@@ -141,7 +143,7 @@ def bad_calls(row):
 
 
 def idle_calls(row):
-    _, extent, shape, numel, source, ids, target = NAMES[row]
+    _, extent, shape, numel, *_ = NAMES[row]
     return (Idle("no_updates", {numel: 0}, {shape: (4, 0, 3)}), Idle("no_lines", {numel: 0}, {shape: (0, 5, 3)}),
             Idle("no_targets", {extent: 0}))  # fmt: skip
 

@@ -102,8 +102,7 @@ __global__ void __launch_bounds__(kElementThreads)
 
     RunSum<C> mine{x[0], !continues};
 #pragma unroll
-    for (int i = 1; i < kElementItems; ++i)
-        mine = run_after<Op>(mine, RunSum<C>{x[i], key[i] != key[i - 1]});
+    for (int i = 1; i < kElementItems; ++i) mine = run_after<Op>(mine, RunSum<C>{x[i], key[i] != key[i - 1]});
     const RunSum<C> before = scan_runs<Op>(mine);
 
     if (threadIdx.x == 0) parts.head_key[blockIdx.x] = pairs.sentinel;
@@ -152,8 +151,7 @@ __global__ void __launch_bounds__(kElementThreads)
     C sum = Op::identity();
 #pragma unroll 4
     for (int64_t t = low + lane; t < tile; t += 32) sum = Op::combine(sum, parts.tail[t]);
-    for (int distance = 16; distance > 0; distance /= 2)
-        sum = Op::combine(sum, __shfl_xor_sync(0xffffffffu, sum, distance));
+    for (int distance = 16; distance > 0; distance /= 2) sum = Op::combine(sum, __shfl_xor_sync(0xffffffffu, sum, distance));
     if (lane == 0) out[key] = narrow<T>(Op::combine(widen(out[key]), Op::combine(sum, parts.head[tile])));
 }
 

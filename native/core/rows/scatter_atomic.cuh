@@ -234,8 +234,8 @@ Status scatter_atomic(const Launch& launch, const ScatterLayout& given, const T*
     };
     if (takes_vectors<N>(s, updates, out)) return across(std::integral_constant<int, N>{}, in_vectors<N>(s));
     const int last = s.cells.rank - 1;
-    const bool by_line = s.lines() < 32 ||
-                         magnitude(s.step[ScatterLayout::kUpdates]) < magnitude(s.cells.stride[ScatterLayout::kUpdates][last]);
+    const bool by_line =
+        s.lines() < 32 || magnitude(s.step[ScatterLayout::kUpdates]) < magnitude(s.cells.stride[ScatterLayout::kUpdates][last]);
     if (!by_line) return across(std::integral_constant<int, 1>{}, s);
     return small ? launch_along<Op, uint32_t>(launch, s, updates, index, out)
                  : launch_along<Op, uint64_t>(launch, s, updates, index, out);

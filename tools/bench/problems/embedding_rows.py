@@ -148,5 +148,3 @@ def benches(backend):
     yield bag_max(backend)
     for how in ("", " deterministic"):
         yield bag_max_backward(backend, how)
-
-

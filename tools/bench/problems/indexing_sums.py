@@ -46,7 +46,11 @@ def check_elements(name, axis):
         index, shape = problem.indices[ids], problem.buffers[target].operand.shape
         for line in picks(problem, shape[1 - axis], 4):
             own = index[:, line] if axis == 0 else index[line]
-            places = np.arange(len(own)) * index.shape[1] + line if axis == 0 else line * index.shape[1] + np.arange(len(own))
+            places = (
+                np.arange(len(own)) * index.shape[1] + line
+                if axis == 0
+                else line * index.shape[1] + np.arange(len(own))
+            )
             x = problem.data.cells(problem.buffers[source], places).astype(np.float64)
             for cell in own[:4]:
                 terms = x[own == cell]
@@ -104,7 +108,9 @@ def benches(backend):
                     "scatter_add", label + how, (side, side), axis, side, spread, near + hot or peer,
                     check_elements("scatter_add", axis), workspace=bool(how),
                 )  # fmt: skip
-    yield made("gather_backward", "gather_backward", (side, side), 1, side, uniform, peer, check_elements("gather_backward", 1))
+    yield made(
+        "gather_backward", "gather_backward", (side, side), 1, side, uniform, peer, check_elements("gather_backward", 1)
+    )
     yield made(
         "index_select_backward", "index_select_backward", (n, dim), 0, count, uniform, peer,
         check_rows("index_select_backward"),
