@@ -133,7 +133,11 @@ EXAMPLES = {
     "CtcLoss": (6, 3, 5, 4, 0, MEAN, 0), "MultiMargin": (5, 7, MEAN, 1.0, 1.0),
     "PoissonNll": (SHAPE, MEAN, True), "TripletMargin": (5, 7, MEAN, 1.0, 2.0),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
-    **{f"{of}{fold}": (6, 5, 4) for of in ("Segment", "UnsortedSegment") for fold in ("Sum", "Mean", "Max", "Min", "Prod")},
+    **{
+        f"{of}{fold}": (6, 5, 4)
+        for of in ("Segment", "UnsortedSegment")
+        for fold in ("Sum", "Mean", "Max", "Min", "Prod")
+    },
 }  # fmt: skip
 ELEMENTS = {
     "BatchedGemm": bk.f16, "IntGemm": bk.s8, "SoftmaxToF32": bk.bf16, "SoftmaxToF32Backward": bk.bf16,
