@@ -12353,227 +12353,6 @@ BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_i64_can_implement(int3
 BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
 
 /*
- * unsorted_segment_sum{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
- * segment_sum with ids in any order. Without a workspace by atomics, each addition of a 16-bit sum rounded; on a
- * GPU they flush f32 subnormals.
- *   in    input: T [n, d]
- *   in    segment_ids: I [n]
- *   out   output: T [num_segments, d]
- *   workspace optional: deterministic, and 16-bit sums in f32
- *   deterministic with a workspace only
- */
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-
-/*
- * unsorted_segment_mean{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * segment_mean with ids in any order. Without a workspace by atomics, each addition of a 16-bit sum rounded; on a
- * GPU they flush f32 subnormals. A workspace of the reference ABI's 4 num_segments bytes makes it faster, one of
- * all bytes deterministic.
- *   in    input: T [n, d]
- *   in    segment_ids: I [n]
- *   out   output: T [num_segments, d]
- *   workspace optional: deterministic, and 16-bit sums in f32
- *   deterministic with a workspace only
- */
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-
-/*
- * unsorted_segment_max{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
- * segment_max with ids in any order. Without a workspace by atomics, which give the same values.
- *   in    input: T [n, d]
- *   in    segment_ids: I [n]
- *   out   output: T [num_segments, d]
- *   workspace optional: balances segments of unequal length
- *   deterministic with a workspace only
- */
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-
-/*
- * unsorted_segment_min{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
- * segment_min with ids in any order. Without a workspace by atomics, which give the same values.
- *   in    input: T [n, d]
- *   in    segment_ids: I [n]
- *   out   output: T [num_segments, d]
- *   workspace optional: balances segments of unequal length
- *   deterministic with a workspace only
- */
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-
-/*
- * unsorted_segment_prod{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
- * segment_prod with ids in any order. Without a workspace by atomics, each 16-bit product rounded.
- *   in    input: T [n, d]
- *   in    segment_ids: I [n]
- *   out   output: T [num_segments, d]
- *   workspace optional: deterministic, and 16-bit products in f32
- *   deterministic with a workspace only
- */
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-
-/*
  * segment_sum_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * d_input[i] = d_output[segment_ids[i]], 0 where the id is outside [0, num_segments).
  *   in    d_output: T [num_segments, d]
@@ -12901,6 +12680,227 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_bf16_workspa
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
 BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_sum{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_sum with ids in any order. Without a workspace by atomics, each addition of a 16-bit sum rounded; on a
+ * GPU they flush f32 subnormals.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_mean{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_mean with ids in any order. Without a workspace by atomics, each addition of a 16-bit sum rounded; on a
+ * GPU they flush f32 subnormals. A workspace of the reference ABI's 4 num_segments bytes makes it faster, one of
+ * all bytes deterministic.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_max{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_max with ids in any order. Without a workspace by atomics, which give the same values.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_min{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_min with ids in any order. Without a workspace by atomics, which give the same values.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_prod{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_prod with ids in any order. Without a workspace by atomics, each 16-bit product rounded.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: deterministic, and 16-bit products in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
 
 /* ---- shape_layout ---------------------------------------------------------------------------------------------- */
 
