@@ -12130,8 +12130,8 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f64_workspace_size(int
 
 /*
  * segment_sum{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
- * output[s] = sum of input[i] over segment_ids[i] == s; ids must be non-decreasing. Empty segments give 0; ids
- * outside [0, num_segments) are ignored. Integers are added modulo 2^width.
+ * output[s] = sum of input[i] over segment_ids[i] == s; ids must not decrease. Empty segments give 0; ids outside
+ * [0, num_segments) are ignored. Integers are added modulo 2^width.
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
@@ -12177,9 +12177,9 @@ BARACUDA_API size_t baracuda_kernels_segment_sum_i64idx_i64_workspace_size(int32
 
 /*
  * segment_mean{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * output[s] = mean of input[i] over segment_ids[i] == s, the sum over the number of its ids; ids must be non-
- * decreasing. Empty segments give 0; ids outside [0, num_segments) are ignored. A workspace of the reference ABI's
- * 4 num_segments bytes is welcome.
+ * output[s] = mean of input[i] over segment_ids[i] == s, the sum over the number of its ids; ids must not
+ * decrease. Empty segments give 0; ids outside [0, num_segments) are ignored. A workspace of the reference ABI's 4
+ * num_segments bytes is welcome.
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
@@ -12213,8 +12213,8 @@ BARACUDA_API size_t baracuda_kernels_segment_mean_i64idx_bf16_workspace_size(int
 
 /*
  * segment_max{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
- * output[s] = the greatest input[i] with segment_ids[i] == s, NaN where one is NaN; ids must be non-decreasing.
- * Empty segments give -inf (integers: the least number of T); ids outside [0, num_segments) are ignored.
+ * output[s] = the greatest input[i] with segment_ids[i] == s, NaN where one is NaN; ids must not decrease. Empty
+ * segments give -inf (integers: the least number of T); ids outside [0, num_segments) are ignored.
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
@@ -12260,7 +12260,7 @@ BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_i64_workspace_size(int32
 
 /*
  * segment_min{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
- * output[s] = the least input[i] with segment_ids[i] == s, NaN where one is NaN; ids must be non-decreasing. Empty
+ * output[s] = the least input[i] with segment_ids[i] == s, NaN where one is NaN; ids must not decrease. Empty
  * segments give inf (integers: the greatest number of T); ids outside [0, num_segments) are ignored.
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
@@ -12307,7 +12307,7 @@ BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_i64_workspace_size(int32
 
 /*
  * segment_prod{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
- * output[s] = product of input[i] over segment_ids[i] == s; ids must be non-decreasing. Empty segments give 1; ids
+ * output[s] = product of input[i] over segment_ids[i] == s; ids must not decrease. Empty segments give 1; ids
  * outside [0, num_segments) are ignored. Integers are multiplied modulo 2^width.
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
@@ -12474,8 +12474,8 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_
 /*
  * segment_max_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * d_input[i] = d_output[segment_ids[i]] where input[i] is the first greatest element of its segment's column, or
- * the first NaN where there is one; 0 elsewhere, and where the id is outside [0, num_segments). Ids must be non-
- * decreasing.
+ * the first NaN where there is one; 0 elsewhere, and where the id is outside [0, num_segments). Ids must not
+ * decrease.
  *   in    d_output: T [num_segments, d]
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
@@ -12546,8 +12546,7 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_w
 /*
  * segment_min_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * d_input[i] = d_output[segment_ids[i]] where input[i] is the first least element of its segment's column, or the
- * first NaN where there is one; 0 elsewhere, and where the id is outside [0, num_segments). Ids must be non-
- * decreasing.
+ * first NaN where there is one; 0 elsewhere, and where the id is outside [0, num_segments). Ids must not decrease.
  *   in    d_output: T [num_segments, d]
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
@@ -12619,7 +12618,7 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_w
  * segment_prod_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * d_input[i] = d_output[segment_ids[i]] times the product of the other rows of the segment, which is
  * output[segment_ids[i]] / input[i]; of a product of 0 that of the others is 0, but for the only zero of a
- * segment, for which they are multiplied. 0 where the id is outside [0, num_segments). Ids must be non-decreasing.
+ * segment, for which they are multiplied. 0 where the id is outside [0, num_segments). Ids must not decrease.
  *   in    d_output: T [num_segments, d]
  *   in    input: T [n, d]
  *   in    output: T [num_segments, d]
