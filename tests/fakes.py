@@ -141,7 +141,7 @@ EXAMPLES = {
     "Gather": (SHAPE, 1, 5), "GatherRows": (6, 5, 4), "IndexSelect": (SHAPE, 1, 5), "Take": (SHAPE, (6,)),
     "Put": (SHAPE, (6,)), "Scatter": (SHAPE, 1, 5), "MaskedFill": (SHAPE, 7), "MaskedFillBackward": (SHAPE,),
     "MaskedSelect": (SHAPE, 5), "MaskedScatter": (SHAPE, 5), "Nonzero": (SHAPE, 5), "OneHot": (SHAPE, 4),
-    "SegmentSum": (6, 5, 4), "Ternary": (bk.TernaryKind.CLAMP, SHAPE), "Unary": (bk.UnaryKind.GELU, SHAPE),
+    "Ternary": (bk.TernaryKind.CLAMP, SHAPE), "Unary": (bk.UnaryKind.GELU, SHAPE),
     **dict.fromkeys(("Bce", "BceWithLogits", "KlDiv", "L1", "Mse"), (SHAPE, MEAN)),
     **dict.fromkeys(("GaussianNll", "HingeEmbedding", "Huber", "MarginRanking", "SmoothL1"), (SHAPE, MEAN, 0.5)),
     **dict.fromkeys(("MultilabelMargin", "MultilabelSoftMargin", "Nll"), (5, 7, MEAN)),
@@ -150,7 +150,12 @@ EXAMPLES = {
     "WeightedBceWithLogits": (SHAPE, MEAN, 1, 4), "SigmoidFocal": (SHAPE, MEAN), "KlDivBatch": (SHAPE, MEAN, 3),
     "CtcLoss": (6, 3, 5, 4, 0, MEAN, 0), "MultiMargin": (5, 7, MEAN, 1.0, 1.0),
     "PoissonNll": (SHAPE, MEAN, True), "TripletMargin": (5, 7, MEAN, 1.0, 2.0),
-    "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "UnsortedSegmentSum": (6, 5, 4), "Where": (SHAPE,),
+    "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
+    **{
+        f"{of}{fold}": (6, 5, 4)
+        for of in ("Segment", "UnsortedSegment")
+        for fold in ("Sum", "Mean", "Max", "Min", "Prod")
+    },
 }  # fmt: skip
 ELEMENTS = {
     "BatchedGemm": bk.f16, "IntGemm": bk.s8, "SoftmaxToF32": bk.bf16, "SoftmaxToF32Backward": bk.bf16,

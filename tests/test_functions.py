@@ -371,22 +371,41 @@ def embedding_bag_max_backward(rng, call):
     close(call(dout, rows, 10), expected, 10)
 
 
-def segment_sum(order):
+SEGMENTS = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": np.prod}
+EMPTY = {"sum": 0, "mean": 0, "max": -np.inf, "min": np.inf, "prod": 1}
+
+
+def segments(fold, order):
     def check(rng, call):
         x = odd(rng, (6, 5), -2, 2)
         for index in (np.int32, np.int64):
             ids = np.array([0, 0, 2, 2, 2, 7], index)[::order].copy()
-            expected = np.zeros((4, 5))
-            np.add.at(expected, ids[ids < 4], x[ids < 4])
+            expected = np.full((4, 5), EMPTY[fold], np.float64)
+            for segment in (0, 2):
+                expected[segment] = SEGMENTS[fold](x[ids == segment], 0)
             for layout in ("dense", "columns", "gaps"):
                 close(call(LAYOUTS[layout](x), ids, 4), expected, 10)
 
     return check
 
 
-def segment_sum_backward(rng, call):
-    dy, ids = odd(rng, (4, 5), -2, 2), np.array([0, 3, 2, 7], np.int32)
-    close(call(dy, ids), np.where((ids < 4)[:, None], dy[ids % 4], 0))
+def segments_backward(fold):
+    def check(rng, call):
+        dy, ids = odd(rng, (4, 5), -2, 2), np.array([0, 2, 2, 7], np.int32)
+        x = odd(rng, (4, 5), 1, 2)
+        expected = np.where((ids < 4)[:, None], dy[ids % 4], 0).astype(np.float64)
+        if fold == "mean":
+            expected[1:3] /= 2
+        elif fold == "prod":
+            expected[1:3] *= x[2:0:-1]
+        elif fold in ("max", "min"):
+            best = (x[1:3].argmax if fold == "max" else x[1:3].argmin)(0)
+            expected[1:3] *= np.arange(2)[:, None] == best
+        saved = {"max": (x,), "min": (x,), "prod": (x,)}.get(fold, ())
+        y = (np.stack([x[0], x[0], x[1] * x[2], x[0]]).astype(x.dtype),) if fold == "prod" else ()
+        close(call(dy, *saved, ids, *y), expected, 10)
+
+    return check
 
 
 def tile(rng, call):
@@ -475,12 +494,13 @@ OTHERS = {
     "logical_not": logical(np.logical_not, 1), "nextafter": nextafter, "ldexp": ldexp, "ldexp_backward": ldexp_backward,
     "where": where, "where_backward": where_backward, "cast": cast, "fill": fill, "prelu": prelu,
     "prelu_backward": prelu_backward, "alibi": alibi, "alibi_backward": alibi_backward, "embedding_bag": embedding_bag,
-    "embedding_bag_backward": embedding_bag_backward, "segment_sum": segment_sum(1), "embedding": embedding,
+    "embedding_bag_backward": embedding_bag_backward, "embedding": embedding,
     "embedding_backward": embedding_backward, "embedding_bag_max": embedding_bag_max,
-    "embedding_bag_max_backward": embedding_bag_max_backward,
-    "unsorted_segment_sum": segment_sum(-1), "segment_sum_backward": segment_sum_backward,
-    "unsorted_segment_sum_backward": segment_sum_backward, "tile": tile, "tile_backward": tile_backward,
+    "embedding_bag_max_backward": embedding_bag_max_backward, "tile": tile, "tile_backward": tile_backward,
     "affine_grid": affine_grid,
+    **{f"segment_{fold}": segments(fold, 1) for fold in SEGMENTS},
+    **{f"unsorted_segment_{fold}": segments(fold, -1) for fold in SEGMENTS},
+    **{f"{order}segment_{fold}_backward": segments_backward(fold) for fold in SEGMENTS for order in ("", "unsorted_")},
     **{name: scan(function.accumulate) for name, function in SCANS.items()},
     **{
         f"exclusive_{name}": exclusive_scan(function.accumulate, start)

@@ -71,10 +71,16 @@ NAMED = {  # shapes, and the numbers that follow from none
     "alibi_backward": ({"dy": (2, 3, 2, 4)}, {}),
     "embedding_bag": ({"weight": (5, 3)}, {"mode": "sum"}),
     "embedding_bag_backward": ({"dout": (3, 3)}, {"num_embeddings": 5, "mode": "mean"}),
-    "segment_sum": ({"x": (4, 3)}, {"num_segments": 3}),
-    "segment_sum_backward": ({"dy": (3, 3)}, {}),
-    "unsorted_segment_sum": ({"x": (4, 3)}, {"num_segments": 3}),
-    "unsorted_segment_sum_backward": ({"dy": (3, 3)}, {}),
+    **{
+        f"{order}segment_{fold}": ({"x": (4, 3)}, {"num_segments": 3})
+        for order in ("", "unsorted_")
+        for fold in ("sum", "mean", "max", "min", "prod")
+    },
+    **{
+        f"{order}segment_{fold}_backward": ({"dy": (3, 3), "x": (4, 3), "y": (3, 3)}, {})
+        for order in ("", "unsorted_")
+        for fold in ("sum", "mean", "max", "min", "prod")
+    },
 }
 INDICES = {
     "indices": torch.tensor([4, 0, 2, 2], dtype=torch.int32), "offsets": torch.tensor([0, 1, 4], dtype=torch.int32),

@@ -127,12 +127,13 @@ Status segment_extreme_backward(const Launch& launch, const SegmentShape& shape,
     Carver carver(launch.workspace);
     auto buffers = carve_extremes<kSorted, T>(&carver, shape, s);
     if constexpr (kSorted) {
-        BK_TRY(fold_runs(launch, s, RowsInOrder<T>{operands.input}, operands.ids, fold, buffers.first_rows, &buffers.parts));
+        BK_TRY(
+            fold_runs<true>(launch, s, RowsInOrder<T>{operands.input}, operands.ids, fold, buffers.first_rows, &buffers.parts));
     } else {
         BK_TRY(sort_segments(launch, shape, operands.ids, &buffers.sort));
         fold.rows = buffers.sort.values[0];
-        BK_TRY(fold_runs(launch, s, RowsByIndex<T, false>{operands.input, fold.rows}, sorted_ids(buffers.sort), fold,
-                         buffers.first_rows, &buffers.parts));
+        BK_TRY(fold_runs<true>(launch, s, RowsByIndex<T, false>{operands.input, fold.rows}, sorted_ids(buffers.sort), fold,
+                               buffers.first_rows, &buffers.parts));
     }
     return gradient_rows(launch, shape, ExtremeGradient<T>{operands.d_output, buffers.first_rows, shape.d}, operands.ids,
                          nullptr, operands.d_input, is_aligned(operands.d_output, kVectorBytes));

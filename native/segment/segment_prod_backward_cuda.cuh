@@ -30,19 +30,21 @@ struct ProdGradient {
     BK_DEVICE Vec<T, N> compute(const Loaded<N>& from, const GradientPlace& at) const {
         using C = compute_t<T>;
         Vec<T, N> result;
+        unsigned only_zeros = 0;
 #pragma unroll
         for (int i = 0; i < N; ++i) {
             const C x = widen(from.x.lane[i]), y = widen(from.y.lane[i]);
-            C others = x == C(0) ? C(0) : y / x;
-            if (x == C(0)) others = y != C(0) ? y / x : only_zero(at, i);
-            result.lane[i] = narrow<T>(widen(from.dy.lane[i]) * others);
+            if (x == C(0) && y == C(0)) only_zeros |= 1u << i;
+            result.lane[i] = narrow<T>(widen(from.dy.lane[i]) * (y / x));
+        }
+        for (; only_zeros != 0; only_zeros &= only_zeros - 1) {
+            const int lane = __ffs(only_zeros) - 1;
+            const C others = product_of_others(order, input + at.column + lane, columns, at.k);
+#pragma unroll
+            for (int i = 0; i < N; ++i)
+                if (i == lane) result.lane[i] = narrow<T>(widen(from.dy.lane[i]) * others);
         }
         return result;
-    }
-
-private:
-    __device__ __noinline__ compute_t<T> only_zero(const GradientPlace& at, int lane) const {
-        return product_of_others(order, input + at.column + lane, columns, at.k);
     }
 };
 

@@ -192,7 +192,7 @@ Status unsorted_segment_fold(const Launch& launch, const SegmentShape& shape, co
     SortBuffers sort = carve_sorted_segments(&carver, shape);
     const auto parts = carve_run_parts<typename Fold::Acc>(&carver, s);
     BK_TRY(sort_segments(launch, shape, ids, &sort));
-    return fold_runs(launch, s, RowsByIndex<T, false>{input, sort.values[0]}, sorted_ids(sort), fold, output, &parts);
+    return fold_runs<true>(launch, s, RowsByIndex<T, false>{input, sort.values[0]}, sorted_ids(sort), fold, output, &parts);
 }
 
 }  // namespace bk

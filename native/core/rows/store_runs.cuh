@@ -138,19 +138,21 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
     }
 }
 
-// parts == nullptr: no workspace, chunks of whole targets.
-template <class Source, class Ids, class Fold>
+// parts == nullptr: no workspace, chunks of whole targets; not where kAlwaysParts, which saves the kernels for it.
+template <bool kAlwaysParts = false, class Source, class Ids, class Fold>
 Status fold_runs(const Launch& launch, RunShape s, const Source& source, Ids ids, const Fold& fold, typename Fold::Result* out,
                  const RunParts<typename Fold::Acc>* parts) {
     using T = typename Source::Element;
     RowGroups groups;
     BK_TRY(choose_run_groups(s, source, out, &groups));
-    if (parts == nullptr) {
-        s.chunks = std::min<int64_t>(s.targets, std::max<int64_t>(s.chunks, s.targets / 8));
-        return with_run_lanes<T>(groups.lanes, [&](auto lanes) {
-            return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<false, lanes(), Fold, Source, Ids>, fold,
-                                 source, ids, out, s, RunParts<typename Fold::Acc>{}, groups.group);
-        });
+    if constexpr (!kAlwaysParts) {
+        if (parts == nullptr) {
+            s.chunks = std::min<int64_t>(s.targets, std::max<int64_t>(s.chunks, s.targets / 8));
+            return with_run_lanes<T>(groups.lanes, [&](auto lanes) {
+                return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<false, lanes(), Fold, Source, Ids>, fold,
+                                     source, ids, out, s, RunParts<typename Fold::Acc>{}, groups.group);
+            });
+        }
     }
     BK_TRY(with_run_lanes<T>(groups.lanes, [&](auto lanes) {
         return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<true, lanes(), Fold, Source, Ids>, fold, source,
