@@ -9643,6 +9643,27 @@ BARACUDA_API int32_t baracuda_kernels_affine_grid_2d_f64_can_implement(int32_t b
 /* ---- indexing -------------------------------------------------------------------------------------------------- */
 
 /*
+ * check_indices_{T}  (T: i32 i64 u32 u8)
+ * What is wrong with indices, for whoever asks after the stream has been synchronised. report[0] is the first
+ * position, in row-major order, of an index outside [0, bound), unless it is `other` and has_other is not 0, and
+ * report[1] the index there; report[2] is the first position of an index below the one before it, where is_sorted
+ * is not 0, and report[3] the index there. Where nothing is wrong, they are -1.
+ *   host  shape: i32 [rank]
+ *   host  stride_indices: i64 [rank]
+ *   in    indices: T [shape]
+ *   out   report: i64 [4]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_check_indices_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, void* report, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_check_indices_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, const void* report);
+BARACUDA_API int32_t baracuda_kernels_check_indices_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, void* report, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_check_indices_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, const void* report);
+BARACUDA_API int32_t baracuda_kernels_check_indices_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, void* report, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_check_indices_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, const void* report);
+BARACUDA_API int32_t baracuda_kernels_check_indices_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, void* report, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_check_indices_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, const void* report);
+
+/*
  * gather{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64 u8)
  * out[c] = src[c with c[gather_dim] = index[c]]; other extents of src may be larger. Where an index is outside [0,
  * src_dim_size) the cell of out is left as it is.
@@ -14595,8 +14616,8 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f64_workspace_size(int
 
 /*
  * segment_sum{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
- * output[s] = sum of input[i] over segment_ids[i] == s; ids must be non-decreasing. Empty segments give 0; ids
- * outside [0, num_segments) are ignored. Integers are added modulo 2^width.
+ * output[s] = sum of input[i] over segment_ids[i] == s; ids must not decrease. Empty segments give 0; ids outside
+ * [0, num_segments) are ignored. Integers are added modulo 2^width.
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
@@ -14642,9 +14663,9 @@ BARACUDA_API size_t baracuda_kernels_segment_sum_i64idx_i64_workspace_size(int32
 
 /*
  * segment_mean{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * output[s] = mean of input[i] over segment_ids[i] == s, the sum over the number of its ids; ids must be non-
- * decreasing. Empty segments give 0; ids outside [0, num_segments) are ignored. A workspace of the reference ABI's
- * 4 num_segments bytes is welcome.
+ * output[s] = mean of input[i] over segment_ids[i] == s, the sum over the number of its ids; ids must not
+ * decrease. Empty segments give 0; ids outside [0, num_segments) are ignored. A workspace of the reference ABI's 4
+ * num_segments bytes is welcome.
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
@@ -14678,8 +14699,8 @@ BARACUDA_API size_t baracuda_kernels_segment_mean_i64idx_bf16_workspace_size(int
 
 /*
  * segment_max{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
- * output[s] = the greatest input[i] with segment_ids[i] == s, NaN where one is NaN; ids must be non-decreasing.
- * Empty segments give -inf (integers: the least number of T); ids outside [0, num_segments) are ignored.
+ * output[s] = the greatest input[i] with segment_ids[i] == s, NaN where one is NaN; ids must not decrease. Empty
+ * segments give -inf (integers: the least number of T); ids outside [0, num_segments) are ignored.
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
@@ -14725,7 +14746,7 @@ BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_i64_workspace_size(int32
 
 /*
  * segment_min{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
- * output[s] = the least input[i] with segment_ids[i] == s, NaN where one is NaN; ids must be non-decreasing. Empty
+ * output[s] = the least input[i] with segment_ids[i] == s, NaN where one is NaN; ids must not decrease. Empty
  * segments give inf (integers: the greatest number of T); ids outside [0, num_segments) are ignored.
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
@@ -14772,7 +14793,7 @@ BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_i64_workspace_size(int32
 
 /*
  * segment_prod{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
- * output[s] = product of input[i] over segment_ids[i] == s; ids must be non-decreasing. Empty segments give 1; ids
+ * output[s] = product of input[i] over segment_ids[i] == s; ids must not decrease. Empty segments give 1; ids
  * outside [0, num_segments) are ignored. Integers are multiplied modulo 2^width.
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
@@ -14816,6 +14837,334 @@ BARACUDA_API size_t baracuda_kernels_segment_prod_i64_workspace_size(int32_t n, 
 BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_segment_prod_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
 BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_sum_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]], 0 where the id is outside [0, num_segments).
+ *   in    d_output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+
+/*
+ * unsorted_segment_sum_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * The same as segment_sum_backward.
+ *   in    d_output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+
+/*
+ * segment_mean_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]] / the number of rows of that segment, 0 where the id is outside [0,
+ * num_segments). Ids may be in any order.
+ *   in    d_output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: counts of the segments, 4 num_segments bytes as in the reference ABI; faster
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_mean_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * The same as segment_mean_backward.
+ *   in    d_output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: counts of the segments, 4 num_segments bytes as in the reference ABI; faster
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_max_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]] where input[i] is the first greatest element of its segment's column, or
+ * the first NaN where there is one; 0 elsewhere, and where the id is outside [0, num_segments). Ids must not
+ * decrease.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: the rows that have the extremes; without it the ids are read again and again
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_max_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_max_backward with ids in any order.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: the rows that have the extremes; without it the ids are read again and again
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_min_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]] where input[i] is the first least element of its segment's column, or the
+ * first NaN where there is one; 0 elsewhere, and where the id is outside [0, num_segments). Ids must not decrease.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: the rows that have the extremes; without it the ids are read again and again
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * unsorted_segment_min_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_min_backward with ids in any order.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: the rows that have the extremes; without it the ids are read again and again
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_prod_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * d_input[i] = d_output[segment_ids[i]] times the product of the other rows of the segment, which is
+ * output[segment_ids[i]] / input[i]; of a product of 0 that of the others is 0, but for the only zero of a
+ * segment, for which they are multiplied. 0 where the id is outside [0, num_segments). Ids must not decrease.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+
+/*
+ * unsorted_segment_prod_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * segment_prod_backward with ids in any order. Without a workspace every only zero of a product takes a walk over
+ * all ids.
+ *   in    d_output: T [num_segments, d]
+ *   in    input: T [n, d]
+ *   in    output: T [num_segments, d]
+ *   in    segment_ids: I [n]
+ *   out   d_input: T [n, d]
+ *   workspace optional: finds the rows of a segment, where a product is 0
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
+BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
 
 /*
  * unsorted_segment_sum{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
@@ -15037,335 +15386,6 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64_workspace_size(in
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
 BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-
-/*
- * segment_sum_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * d_input[i] = d_output[segment_ids[i]], 0 where the id is outside [0, num_segments).
- *   in    d_output: T [num_segments, d]
- *   in    segment_ids: I [n]
- *   out   d_input: T [n, d]
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-
-/*
- * unsorted_segment_sum_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * The same as segment_sum_backward.
- *   in    d_output: T [num_segments, d]
- *   in    segment_ids: I [n]
- *   out   d_input: T [n, d]
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-
-/*
- * segment_mean_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * d_input[i] = d_output[segment_ids[i]] / the number of rows of that segment, 0 where the id is outside [0,
- * num_segments). Ids may be in any order.
- *   in    d_output: T [num_segments, d]
- *   in    segment_ids: I [n]
- *   out   d_input: T [n, d]
- *   workspace optional: counts of the segments, 4 num_segments bytes as in the reference ABI; faster
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_mean_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_mean_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_mean_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_mean_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_mean_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-
-/*
- * unsorted_segment_mean_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * The same as segment_mean_backward.
- *   in    d_output: T [num_segments, d]
- *   in    segment_ids: I [n]
- *   out   d_input: T [n, d]
- *   workspace optional: counts of the segments, 4 num_segments bytes as in the reference ABI; faster
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-
-/*
- * segment_max_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * d_input[i] = d_output[segment_ids[i]] where input[i] is the first greatest element of its segment's column, or
- * the first NaN where there is one; 0 elsewhere, and where the id is outside [0, num_segments). Ids must be non-
- * decreasing.
- *   in    d_output: T [num_segments, d]
- *   in    input: T [n, d]
- *   in    segment_ids: I [n]
- *   out   d_input: T [n, d]
- *   workspace optional: the rows that have the extremes; without it the ids are read again and again
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_max_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_max_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_max_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_max_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_max_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-
-/*
- * unsorted_segment_max_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * segment_max_backward with ids in any order.
- *   in    d_output: T [num_segments, d]
- *   in    input: T [n, d]
- *   in    segment_ids: I [n]
- *   out   d_input: T [n, d]
- *   workspace optional: the rows that have the extremes; without it the ids are read again and again
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-
-/*
- * segment_min_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * d_input[i] = d_output[segment_ids[i]] where input[i] is the first least element of its segment's column, or the
- * first NaN where there is one; 0 elsewhere, and where the id is outside [0, num_segments). Ids must be non-
- * decreasing.
- *   in    d_output: T [num_segments, d]
- *   in    input: T [n, d]
- *   in    segment_ids: I [n]
- *   out   d_input: T [n, d]
- *   workspace optional: the rows that have the extremes; without it the ids are read again and again
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_min_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_min_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_min_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_min_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_min_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-
-/*
- * unsorted_segment_min_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * segment_min_backward with ids in any order.
- *   in    d_output: T [num_segments, d]
- *   in    input: T [n, d]
- *   in    segment_ids: I [n]
- *   out   d_input: T [n, d]
- *   workspace optional: the rows that have the extremes; without it the ids are read again and again
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-
-/*
- * segment_prod_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * d_input[i] = d_output[segment_ids[i]] times the product of the other rows of the segment, which is
- * output[segment_ids[i]] / input[i]; of a product of 0 that of the others is 0, but for the only zero of a
- * segment, for which they are multiplied. 0 where the id is outside [0, num_segments). Ids must be non-decreasing.
- *   in    d_output: T [num_segments, d]
- *   in    input: T [n, d]
- *   in    output: T [num_segments, d]
- *   in    segment_ids: I [n]
- *   out   d_input: T [n, d]
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-
-/*
- * unsorted_segment_prod_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * segment_prod_backward with ids in any order. Without a workspace every only zero of a product takes a walk over
- * all ids.
- *   in    d_output: T [num_segments, d]
- *   in    input: T [n, d]
- *   in    output: T [num_segments, d]
- *   in    segment_ids: I [n]
- *   out   d_input: T [n, d]
- *   workspace optional: finds the rows of a segment, where a product is 0
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, const void* d_input);
-BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
 
 /* ---- shape_layout ---------------------------------------------------------------------------------------------- */
 
