@@ -32,11 +32,17 @@ def full_ops():
     return [op for op, (row, slots) in OPS.items() if CASES[row.name].is_full(slots)]
 
 
+def test_problems_are_those_of_cases():
+    for family, names in PROBLEMS.items():
+        of_family = set().union(*(CASES[row.name].problems for row, _ in OPS.values() if row.family == family))
+        assert of_family.issuperset(names), family
+
+
 @pytest.mark.parametrize("op", full_ops())
 def test_threads(library, set_threads, op):
     row, slots = OPS[op]
     case = CASES[row.name]
-    for name in (case.large, *PROBLEMS.get(row.family, ())):
+    for name in (case.large, *(name for name in PROBLEMS.get(row.family, ()) if name in case.problems)):
         problem = case.problems[name](Draw(slots, name))
         expected = case.reference(problem)
         for threads, workspace in itertools.product(THREADS, (None, "full") if row.workspace else (None,)):
