@@ -8127,68 +8127,6 @@ BARACUDA_API size_t baracuda_kernels_where_backward_f64_strided_workspace_size(i
 /* ---- embedding ------------------------------------------------------------------------------------------------- */
 
 /*
- * embedding{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * out[n] = weight[indices[n]], bit by bit; a row of zeros where the index is padding_idx or outside [0,
- * num_embeddings).
- *   in    weight: T [num_embeddings, embedding_dim]
- *   in    indices: I [num_indices]
- *   out   out: T [num_indices, embedding_dim]
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_embedding_f32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_f32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
-BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
-BARACUDA_API int32_t baracuda_kernels_embedding_f64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_f64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
-BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
-BARACUDA_API int32_t baracuda_kernels_embedding_f16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_f16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
-BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
-BARACUDA_API int32_t baracuda_kernels_embedding_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
-BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
-
-/*
- * embedding_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
- * dweight[indices[n]] += dout[n], but for indices equal to padding_idx or outside [0, num_embeddings). The caller
- * zeroes dweight. Without a workspace by atomics, each addition to a 16-bit dweight rounded, f32 subnormals
- * flushed on a GPU.
- *   in    dout: T [num_indices, embedding_dim]
- *   in    indices: I [num_indices]
- *   inout dweight: T [num_embeddings, embedding_dim]
- *   workspace optional: deterministic, and 16-bit sums in f32
- *   deterministic with a workspace only
- */
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_f32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_f32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
-BARACUDA_API size_t baracuda_kernels_embedding_backward_f32_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
-BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_f32_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_f64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_f64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
-BARACUDA_API size_t baracuda_kernels_embedding_backward_f64_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
-BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_f64_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_f16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_f16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
-BARACUDA_API size_t baracuda_kernels_embedding_backward_f16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
-BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_f16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
-BARACUDA_API size_t baracuda_kernels_embedding_backward_bf16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
-BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_bf16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
-
-/*
  * embedding_bag{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * out[b] = sum (mode 0) or mean (mode 1) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1]; the last bag
  * ends at total_indices. Indices equal to padding_idx or outside [0, num_embeddings) are dropped, from the mean's
@@ -8252,6 +8190,68 @@ BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_bf16_workspace_size(
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+
+/*
+ * embedding{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * out[n] = weight[indices[n]], bit by bit; a row of zeros where the index is padding_idx or outside [0,
+ * num_embeddings).
+ *   in    weight: T [num_embeddings, embedding_dim]
+ *   in    indices: I [num_indices]
+ *   out   out: T [num_indices, embedding_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_f32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_f32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_f64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_f64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_f16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_f16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_f16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+
+/*
+ * embedding_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * dweight[indices[n]] += dout[n], but for indices equal to padding_idx or outside [0, num_embeddings). The caller
+ * zeroes dweight. Without a workspace by atomics, each addition to a 16-bit dweight rounded, f32 subnormals
+ * flushed on a GPU.
+ *   in    dout: T [num_indices, embedding_dim]
+ *   in    indices: I [num_indices]
+ *   inout dweight: T [num_embeddings, embedding_dim]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_f32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_f32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_f32_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_f32_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_f64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_f64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_f64_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_f64_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_f16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_f16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_f16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_f16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_f16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_bf16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_bf16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
 
 /*
  * embedding_bag_max{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)

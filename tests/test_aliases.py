@@ -112,11 +112,9 @@ def test_an_output_that_overlaps_is_refused(library, name):
                 tried += 1
                 outcome = prepared.outcome(status)
                 assert output in outcome.text.replace(":", " ").split(), outcome.text
-    assert (
-        tried
-        or len(ROWS[name].pointers) == 1
-        or name.startswith(("gated", "trace", "reduce", "contiguize", "pad_constant_b", "tri"))
-    )
+    apart = all(" at " in p.shape for p in ROWS[name].pointers if p.is_output)  # by strides among the scalars
+    of_a_part = name.startswith(("gated", "trace", "reduce", "contiguize", "pad_constant_b", "tri"))
+    assert tried or len(ROWS[name].pointers) == 1 or apart or of_a_part
 
 
 INTERLEAVED = ("cast_f32_f32_strided", "cast_i64_i64_strided", "unary_neg_f32_strided", "where_backward_f16_strided")

@@ -137,8 +137,10 @@ def test_rank_0_needs_no_host_arrays(library, op):
 
 
 def test_every_row_with_host_arrays_is_tried_at_rank_0():
-    """Ops of an axis alone are not: rank 0 has none."""
+    """Ops of an axis, of matrices and of windows alone are not: rank 0 has none."""
     for name, row in ROWS.items():
+        if name.startswith(("tri", "write_slice", "contiguize_nibble")):
+            continue
         of_axis = row.family == "reduce" or any(p.role == "axis" or p.name == "norm_axes_mask" for p in row.problem)
         if any(p.direction == "host" for p in row.problem) and not of_axis:
             assert "rank0" in CASES[name].problems, name

@@ -14,15 +14,7 @@ from harness.launch import scalar_arguments
 
 MOST = 2**47
 # Ops with extents that are multiples of up to 128.
-MULTIPLES = (
-    "gemm_s4_",
-    "gemm_u4_",
-    "gemm_bin_",
-    "gemm_f32_sparse24",
-    "gemm_f16_sparse24",
-    "gemm_bf16_sparse24",
-    "int4_",
-)
+MULTIPLES = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "int4_") + tuple(f"gemm_{t}_sparse24" for t in ("f32", "f16", "bf16"))
 STRIDED = [op for op, (row, _) in OPS.items() if any(p.direction == "host" for p in row.problem)]
 FLAT = [op for op, (row, _) in OPS.items() if row.problem[0].name == "numel" and op not in set(STRIDED)]
 # Of several extents; a gradient that says itself how many elements it has is refused as too short.
@@ -125,9 +117,8 @@ def test_other_extents(library, op):
     row, _ = OPS[op]
     extents = {p.name for p in row.problem if p.role in ("extent", "pitch")}
     extents -= {"m"} if op.startswith("gemv_dense_m1") else set()  # which is 0 or 1
-    problem, most = plain(op), 2**31 - (128 if op.startswith(MULTIPLES) else 1)
-    problem = plain(op)
-    most = 2**31 - (2 if op.startswith("rope") else 1)  # features come in pairs
+    unit = 128 if op.startswith(MULTIPLES) else 2 if op.startswith("rope") else 1  # features come in pairs
+    problem, most = plain(op), 2**31 - unit
     problem.scalars |= dict.fromkeys(extents, most)
     assert can_implement(library, op, problem)[0] == 2
     check_refused(library, op, problem, "")

@@ -91,6 +91,8 @@ class IndexSelectBackwardDescriptor(_AlongDescriptor):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ScatterAddArgs(Args):
+    """out is added to: clear it first to have the sums alone."""
+
     updates: Viewable
     index: Viewable
     out: Viewable
@@ -107,6 +109,8 @@ class GatherBackwardArgs(Args):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class IndexAddArgs(Args):
+    """dst is added to: clear it first to have the sums alone."""
+
     src: Viewable
     idx: Viewable
     dst: Viewable

@@ -143,7 +143,10 @@ def bag_max_backward_problems():
     return table
 
 
-MAX_BAD = tuple(b for b in bad_calls("weight", "out") if "mode" not in b.scalars)
+MAX_BAD = (
+    *(b for b in bad_calls("weight", "out") if "mode" not in b.scalars),
+    Bad("odd_out_index", 1, r"out_index is 0x[0-9a-f]+", shift={"out_index": 1}),
+)
 BACKWARD_NAMES = ("dout", "out_index", "dweight")
 CASES = (
     Case(
