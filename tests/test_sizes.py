@@ -14,7 +14,8 @@ from harness.launch import scalar_arguments
 
 MOST = 2**47
 # Ops with extents that are multiples of up to 128.
-MULTIPLES = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "int4_") + tuple(f"gemm_{t}_sparse24" for t in ("f32", "f16", "bf16"))
+SPARSE = [f"gemm_{t}_sparse24" for t in ("f32", "f16", "bf16")]
+MULTIPLES = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "int4_", *SPARSE)
 STRIDED = [op for op, (row, _) in OPS.items() if any(p.direction == "host" for p in row.problem)]
 FLAT = [op for op, (row, _) in OPS.items() if row.problem[0].name == "numel" and op not in set(STRIDED)]
 # Of several extents; a gradient that says itself how many elements it has is refused as too short.

@@ -11,7 +11,6 @@
 
 // What these kernels take of CUDA, beside what the stand-in for platform.h has.
 inline size_t __cvta_generic_to_global(const void* p) { return reinterpret_cast<size_t>(p); }
-inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 
 template <class T>

@@ -33,14 +33,10 @@ BY_NAME = {
     "running_mean": "np.array([1, 1, 2], np.float32)", "running_var": "np.array([1, 2, 0.5], np.float32)",
     "mask": "np.array([[True, True, False], [False, True, True]])", ("softmax", "bias"): OTHERS,
     ("masked_log_softmax", "mask"): "np.ones((2, 3), bool)",  # of an element that is masked it is -inf
-    "dsum": "np.full_like(sum, 0.5)", ("concat", "b"): OTHERS,
-    ("accumulated", "index"): "np.array([[2, 0, 0], [1, 1, 2]])", ("index_add", "index"): "np.array([2, 0])",
+    "dsum": "np.full_like(sum, 0.5)",
 }  # fmt: skip
-SIZES = {"accumulated": "3"}  # of results along an axis
 SECOND = ("target", "x2", "positive")  # operands that had better not be what the first one is
-NUMBERS = {"shifts": "1", "dims": "(1, 0)", "pad_low": "1", "pad_high": "2", "split_offset": "2",
-           "size": "(1, 3)", "num_groups": "3", "p": "3",
-           "dtype": "np.float16"}  # fmt: skip
+NUMBERS = {"size": "(1, 3)", "num_groups": "3", "p": "3", "dtype": "np.float16"}
 AXIS = {"reduce": "axis=1", "reduce_axes": "axis=1", "reduce_backward": "axis=1"}
 
 
@@ -92,8 +88,7 @@ def shown(spec: Spec) -> str:
 
 
 def call(spec: Spec, *more: str) -> str:
-    numbers = NUMBERS | ({"size": SIZES[spec.layout]} if spec.layout in SIZES else {})
-    given = [numbers[a.name] if a.number else a.name for a in spec.positional]
+    given = [NUMBERS[a.name] if a.number else a.name for a in spec.positional]
     return f"bk.{spec.name}({', '.join([*given, *([AXIS[spec.layout]] if spec.layout in AXIS else []), *more])})"
 
 

@@ -39,6 +39,33 @@ TRUTHS = {
     "[[2, -1.5, 3]]": "[[True, False]]",
 }
 PARAMETERS = (2.0, -1.0)  # of functions that have no defaults
+# For elements by their bytes, in the place of those of 4.
+OF_WIDTH = {1: ("np.uint8", "bk.u8"), 2: ("np.float16", "bk.f16"), 8: ("np.float64", "bk.f64"),
+            16: ("np.complex128", "bk.c64")}  # fmt: skip
+
+
+def _shared() -> dict[str, tuple[str, dict[str, str]]]:
+    """Groups whose pages have the program of another group: the file, and what stands there in the place of what."""
+    doubles = {"np.float32": "np.float64", "bk.f32": "bk.f64"}
+    found: dict[str, tuple[str, dict[str, str]]] = {
+        "rope_apply_interleaved": ("rope_apply", {}), "tril": ("triu", {"triu": "tril", "Triu": "Tril"}),
+    }  # fmt: skip
+    for name in ("rope", "rope_positions", "rope_apply", "rope_apply_thd"):
+        function = name.removesuffix("_positions")
+        halves = {f"bk.{function}{back}(": f"bk.{function}_half{back}(" for back in ("", "_backward")}
+        found[f"{name}_half"] = name, halves | {"ADJACENT": "HALVES"}
+        if "apply" in name:
+            found[f"{name}_f64tab"] = name, doubles
+            found[f"{name}_half_f64tab"] = name, found[f"{name}_half"][1] | doubles
+    for mode in ("reflect", "replicate", "circular"):
+        found[f"pad_{mode}"] = "pad_constant", {"pad_constant(": f"pad_{mode}(", "CONSTANT": mode.upper()}
+    for width, (dtype, element) in OF_WIDTH.items():
+        for name in ("contiguize_b{}", "write_slice_b{}", "write_slice_b{}_doff"):
+            found[name.format(width)] = name.format(4), {"np.float32": dtype, "bk.f32": element}
+    return found
+
+
+SHARED = _shared()
 
 
 @dataclasses.dataclass
@@ -65,9 +92,10 @@ def run(cells: list[Cell]) -> None:
 
 
 def sources_of(group: Group) -> list[str]:
-    """Names of the files that tell of a group; without one of its own an op that is not elementwise has none."""
-    if (EXAMPLES / f"{group.key}.py").exists():
-        return [group.key]
+    """Names of the files that tell of a group; without one of its own or a shared one only elementwise ops have any."""
+    own = SHARED[group.key][0] if group.key in SHARED else group.key
+    if (EXAMPLES / f"{own}.py").exists():
+        return [own]
     if group.family != "elementwise":
         return []
     names = [f"function_{group.arity}"]
@@ -89,8 +117,8 @@ def has_plain_plan(group: Group) -> bool:
 
 def adapted(cells: list[Cell], name: str, group: Group, numbers: dict[str, str]) -> list[Cell]:
     """The cells of file `name` for the function of a group."""
-    dtype = group.dtypes[0]
-    replacements = dict(numbers)
+    dtype = next(iter(group.dtypes), "")
+    replacements = numbers | SHARED.get(group.key, ("", {}))[1]
     form = name.removeprefix("function_")
     if form != name:
         replacements |= calls_of(group, OWN[form])
@@ -98,7 +126,7 @@ def adapted(cells: list[Cell], name: str, group: Group, numbers: dict[str, str])
         replacements |= {f"Kind.{OWN[name].upper()}": f"Kind.{group.function.upper()}"}
     if dtype == "bool":
         replacements |= {"np.float32": "np.bool_", "bk.f32": "bk.bool_"}
-    elif dtype[0] in "iu":
+    elif dtype.startswith(("i", "u")):
         replacements |= {"np.float32": "np.int32", "bk.f32": "bk.i32"}
     replacements |= backward_operands(group)
     if name == "unary_param":
@@ -185,8 +213,9 @@ def examples_of(group: Group) -> list[Cell]:
         return named
     if not texts:
         return []
-    dtype = group.dtypes[0]
-    tries = (TRUTHS,) if dtype == "bool" else (WHOLE_NUMBERS,) if dtype[0] in "iu" else OTHER_NUMBERS
+    dtype = next(iter(group.dtypes), "")
+    whole = dtype.startswith(("i", "u"))
+    tries = (TRUTHS,) if dtype == "bool" else (WHOLE_NUMBERS,) if whole else OTHER_NUMBERS
     made: list[Cell] = []
     for numbers in tries:
         made = [cell for name, text in texts.items() for cell in adapted(cells_of(text), name, group, numbers)]

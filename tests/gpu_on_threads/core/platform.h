@@ -102,6 +102,7 @@ inline int atomicMax(int* p, int value) {
     return seen;
 }
 inline int __popc(unsigned int bits) { return __builtin_popcount(bits); }
+inline int __clz(int bits) { return bits == 0 ? 32 : __builtin_clz(static_cast<unsigned>(bits)); }
 
 template <class T>
 T __ldcs(const T* p) {

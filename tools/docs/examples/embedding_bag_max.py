@@ -21,3 +21,10 @@ args = bk.EmbeddingBagMaxArgs(
 )  # fmt: skip
 plan.run(None, None, args)
 print(bk.download(output))
+
+# %% Plan of the gradient: embedding_bag_max_backward_f32
+dout, dweight = bk.upload(np.ones((3, 2), dtype=np.float32)), bk.zeros((4, 2), bk.f32)  # which is added to
+back = bk.EmbeddingBagMaxBackwardPlan.select(None, bk.EmbeddingBagMaxBackwardDescriptor(4, 2, 3, element=bk.f32))
+args = bk.EmbeddingBagMaxBackwardArgs(dout=dout, output_index=output_index, dweight=dweight)
+back.run(None, bk.workspace(back), args)
+print(bk.download(dweight))
