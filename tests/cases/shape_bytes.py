@@ -194,6 +194,7 @@ def bad_windows(suffix="", count="source_numel"):
     dest, source, start = f"dest{suffix}_shape", f"source{suffix}_shape", "range_start" + ("_bytes" if suffix else "")
     return (
         *(Bad(f"null_{name}", 2, rf"{name} is NULL", host={name: None}, can=2) for name in (dest, source, start)),
+        Bad("rank_negative", 2, r"rank is -1", {"rank": -1}, can=2),
         Bad("rank_0", 2, r"rank is 0", {"rank": 0}, can=2),
         Bad("rank_9", 2, r"rank is 9", {"rank": 9}, can=2),
         Bad("negative", 2, rf"{count} is -1", {count: -1}, can=2),
@@ -241,6 +242,7 @@ def write_from_case(width):
             Bad("axis_negative", 2, r"dyn_axis is -1", {"dyn_axis": -1}, {"range_start": (1, 0, 2)}, can=2),
             Bad("axis_3", 2, r"dyn_axis is 3", {"dyn_axis": 3}, {"range_start": (1, 0, 2)}, can=2),
             Bad("null_start", 2, r"dyn_start_dev is NULL", null=("dyn_start_dev",)),
+            Bad("odd_start", 1, r"dyn_start_dev is 0x[0-9a-f]+", shift={"dyn_start_dev": 1}),
         ),
         idle=(Idle("empty", {"source_numel": 0}, {"source_shape": (3, 0, 7)}),),
     )
@@ -259,6 +261,7 @@ CASES = (
         large="large",
         bad=(
             *BAD_VIEWS,
+            *ODD,
             Bad("rank_0", 2, r"rank is 0", {"rank": 0}, can=2),
             Bad("inner_3", 3, r"source_strides\[2\] is 3", host={"source_strides": (35, 7, 3)}, can=3),
             Bad("inner_0", 3, r"source_strides\[2\] is 0", host={"source_strides": (35, 7, 0)}, can=3),
