@@ -94,7 +94,7 @@ inline size_t grouping_bytes(const SegmentShape& shape) {
     return carver.bytes();
 }
 
-// The same for ids in any order, with the rows grouped in a workspace of grouping_bytes.
+// Folds of rows whose ids are in any order, the rows grouped in a workspace of grouping_bytes.
 template <class Body>
 void for_each_grouped_segment(const Launch& launch, const SegmentShape& shape, IdArray ids, size_t element_bytes,
                               const Body& body) {

@@ -69,7 +69,7 @@ inline bool moves_together(const IndexedAxes& axes, int64_t count, bool is_align
     return true;
 }
 
-// The same for elements that are `count` times as wide.
+// The layout of elements that are `count` times as wide.
 inline IndexedAxes widened(const IndexedAxes& given, int64_t count) {
     IndexedAxes axes = given;
     const int last = axes.places.rank - 1;
