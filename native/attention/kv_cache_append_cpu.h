@@ -15,9 +15,10 @@ inline Status append_rows(const Launch&, const CacheShape& shape, const int64_t*
             const int64_t plane = row / shape.new_len, first = row % shape.new_len;
             const int64_t count = std::min(shape.new_len - first, end - row);
             const int64_t offset = offsets[plane / shape.heads];
-            // Clamped so that sums with l stay inside 64 bits.
-            const int64_t low = std::max(first, offset < 0 ? (offset < -shape.new_len ? shape.new_len : -offset) : int64_t{0});
-            const int64_t high = offset > shape.max_len ? first : std::min(first + count, shape.max_len - offset);
+            // No row of a batch with such an offset has a place, and sums with any other stay inside 64 bits.
+            const bool none_fit = offset <= -shape.new_len || offset >= shape.max_len;
+            const int64_t low = none_fit ? first : std::max(first, -offset);
+            const int64_t high = none_fit ? first : std::min(first + count, shape.max_len - offset);
             if (low < high)
                 for (const CacheRows& rows : both) {
                     if (rows.row_bytes == 0) continue;
