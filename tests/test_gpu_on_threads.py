@@ -1,4 +1,4 @@
-"""Skeletons of the CUDA library where there is no GPU: gpu_on_threads stands in for CUDA, with fibers for its threads."""
+"""Skeletons of the CUDA library where there is no GPU: gpu_on_threads stands in for CUDA, fibers for its threads."""
 
 import pathlib
 import subprocess
