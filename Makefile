@@ -178,7 +178,7 @@ check-abi: cpu ## header = op tables = symbols of the libraries
 	$(PYTHON) tools/check_abi.py $(HEADER) $(wildcard $(BUILD)/*/libbaracuda_kernels.so)
 
 check-units: $(CONTENTS)/.stamp ## no translation unit of what is built compiles too long or has too many kernels
-	@$(MAKE) --no-print-directory INNER=1 $(patsubst $(OUT)/%/libbaracuda_kernels.so,check-%-units,$(wildcard $(OUT)/*/libbaracuda_kernels.so))
+	@$(MAKE) --no-print-directory INNER=1 $(patsubst $(OUT)/%/libbaracuda_kernels.so,check-%-units,$(wildcard $(OUT)/cpu/libbaracuda_kernels.so $(OUT)/cuda/libbaracuda_kernels.so))
 
 check-cpu-units:
 	@$(PYTHON) tools/check_units.py --seconds $(UNIT_SECONDS) $(CPU_OBJECTS)

@@ -1,6 +1,7 @@
 // What of the CUDA library is no template, for the library whose kernels run on fibers: copies as they are, and stand-ins for
 // what NVIDIA's own code does.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -8,6 +9,20 @@
 #include "core/rows/sort_pairs.h"
 #include "core/vendor/vendor_cpu.cpp"
 #include "gemm/cublaslt.h"
+
+// Newton's steps from Winitzki's approximation, by erfc where 1 - |x| is exact.
+double erfinv(double x) {
+    const double left = 1 - std::fabs(x);
+    if (!(left > 0) || x == 0) return left == 0 ? std::copysign(INFINITY, x) : left < 0 ? NAN : x;
+    const double a = 0.147, log = std::log1p(-x * x), t = 2 / (M_PI * a) + log / 2;
+    double y = std::sqrt(std::sqrt(t * t - log / a) - t);
+    for (int step = 0; step < 6; ++step) {
+        const double miss = left < 0.5 ? left - std::erfc(y) : std::erf(y) - std::fabs(x);
+        y -= miss * std::sqrt(M_PI) / 2 * std::exp(y * y);
+    }
+    return std::copysign(y, x);
+}
+float erfinvf(float x) { return static_cast<float>(erfinv(static_cast<double>(x))); }
 
 namespace bk {
 
