@@ -6,6 +6,7 @@ finds the order of arguments in the table and needs nothing else to call any dty
 
 import dataclasses
 import functools
+import math
 import zlib
 from collections.abc import Callable
 
@@ -53,6 +54,11 @@ class Problem:
     host: dict[str, tuple[int, ...] | None] = dataclasses.field(default_factory=dict)
     null: tuple[str, ...] = ()
     function: str = ""
+
+    @property
+    def longest(self) -> int:
+        """Elements of the largest array."""
+        return max((math.prod(array.shape) for array in self.arrays.values()), default=0)
 
 
 @dataclasses.dataclass
