@@ -33,9 +33,13 @@ class Array:
     shape: tuple[int, ...]
     values: np.ndarray | None = None
     strides: tuple[int, ...] | None = None
+    _encoded: tuple[object, np.ndarray] | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def bits(self) -> np.ndarray:
-        return encode(self.values, self.dtype)
+        """Of the values, which are not changed in place: a problem is launched many times, and encoded once."""
+        if self._encoded is None or self._encoded[0] is not self.values:
+            self._encoded = self.values, encode(self.values, self.dtype)
+        return self._encoded[1]
 
 
 @dataclasses.dataclass
