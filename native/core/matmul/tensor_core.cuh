@@ -40,7 +40,8 @@ BK_DEVICE void load_matrices(uint32_t (&words)[4], const void* row) {
                  : "memory");
 }
 
-// The same, of matrices of 16-bit elements: elements 2t and 2t + 1 of column g.
+// Four matrices of 8 rows of eight 16-bit elements, the rows of matrix i at the pointers of lanes 8i to 8i + 7: of each the
+// elements 2t and 2t + 1 of column g.
 BK_DEVICE void load_matrices_turned(uint32_t (&words)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
