@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from baracuda._optable import _INDEX_SUFFIX, Op, Param, ops
+from baracuda._optable import Op, Param, ops
+from baracuda._param import INDEX_SUFFIX
 from baracuda._scalars import INT32_MAX, as_integer, as_real
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -30,7 +31,7 @@ _MISSING = object()
 def op_names(patterns: tuple[str, ...], kind: str, element: str, output: str) -> tuple[str, ...]:
     """Ops that differ in the dtypes of operands other than the elements, for what their slots stand for."""
     known = ops()
-    suffixes = dict.fromkeys(_INDEX_SUFFIX.values())
+    suffixes = dict.fromkeys(INDEX_SUFFIX.values())
     names = [p.format(T=element, U=output, I=index, kind=kind) for p in patterns for index in suffixes]
     return tuple(dict.fromkeys(name for name in names if name in known))
 

@@ -12,54 +12,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-_INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
-# What T.bits and T.compute are, where they are not T.
-_FORMS = {
-    "bits": {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"},
-    "compute": {"f16": "f32", "bf16": "f32"},
-}
-
-
-class Param(NamedTuple):
-    """A C parameter; direction is "" for a scalar, "host" for an array in host memory, else in, out or inout, with a
-    "?" where the pointer may be NULL.
-
-    shape    extents of an array, in names of other parameters: "num_bags, embedding_dim"
-    role     "operand" for a pointer. Of the others: extent, a number of elements or rows; rank; shape; stride, the
-             strides of an operand; pitch, the elements from one row of it to the next; axis; offset, where a part of
-             an operand lies; mode, a choice between variants; parameter, a number of the function
-    of       the operand whose strides, pitch or offset it is
-    default  None where there is none, or where functions differ in it (Row.defaults)
-    """
-
-    name: str
-    dtype: str  # symbol spelling, or a slot: T, U, I, T.bits, T.compute
-    direction: str
-    shape: str
-    role: str
-    of: str
-    default: float | int | None
-
-    @property
-    def is_pointer(self) -> bool:
-        """Whether it points to an operand."""
-        return self.direction not in ("", "host")
-
-    @property
-    def is_required(self) -> bool:
-        """Whether it is a pointer that is never NULL, but for inputs that no wanted output reads."""
-        return self.is_pointer and not self.direction.endswith("?")
-
-    @property
-    def is_output(self) -> bool:
-        """Whether something is written there."""
-        return "out" in self.direction
-
-    def dtype_of(self, slots: Mapping[str, str]) -> str:
-        """Symbol spelling of its dtype, or of the elements behind it, for the choices of the slots."""
-        slot, _, form = self.dtype.partition(".")
-        dtype = slots.get(slot, slot)
-        return _FORMS[form].get(dtype, dtype) if form else dtype
+from ._param import INDEX_SUFFIX, Param
 
 
 class Index(NamedTuple):
@@ -197,7 +150,7 @@ def _ops(row: Row) -> list[Op]:
     for dtypes in itertools.product(*row.slots.values()):
         named = pattern
         for slot, dtype in zip(row.slots, dtypes):
-            named = named.replace(f"{{{slot}}}", _INDEX_SUFFIX[dtype] if slot == "I" else dtype)
+            named = named.replace(f"{{{slot}}}", INDEX_SUFFIX[dtype] if slot == "I" else dtype)
         result += [Op(named.replace("{F}", function), row, function, dtypes) for function in row.functions or ("",)]
     return result
 

@@ -55,8 +55,6 @@ class AlibiPlan(Plan):
     op = "alibi_{T}"
     category = OpCategory.ATTENTION
     kind = AttentionKind.ALIBI
-    descriptor_type = AlibiDescriptor
-    args_type = AlibiArgs
     names: ClassVar = {**_EXTENTS, "y": "out"}
 
 
@@ -65,8 +63,6 @@ class AlibiBackwardPlan(Plan):
     op = "alibi_backward_{T}"
     category = OpCategory.ATTENTION
     kind = AttentionKind.ALIBI
-    descriptor_type = AlibiBackwardDescriptor
-    args_type = AlibiBackwardArgs
     names: ClassVar = {**_EXTENTS, "da": "dscores", "dslope": "dslopes"}
 
 
@@ -98,6 +94,4 @@ class KvCacheAppendPlan(Plan):
     op = "kv_cache_append_{T}"
     category = OpCategory.ATTENTION
     kind = AttentionKind.KV_CACHE
-    descriptor_type = KvCacheAppendDescriptor
-    args_type = KvCacheAppendArgs
     names: ClassVar = {"batch": "batch_size", "heads": "num_heads"}

@@ -221,8 +221,6 @@ class _ProductPlan(Plan):
 class GemmPlan(_ProductPlan):
     __slots__ = ()
     op = "gemm"
-    descriptor_type: ClassVar[type[Descriptor]] = GemmDescriptor
-    args_type: ClassVar[type[Args]] = GemmArgs
     shapes: ClassVar = {"b": "b_shape"}
 
     @classmethod
@@ -259,8 +257,6 @@ class IntGemmPlan(GemmPlan):
     """i8 and u8. A bias by rows must be there."""
 
     __slots__ = ()
-    descriptor_type = IntGemmDescriptor
-    args_type = IntGemmArgs
 
     @classmethod
     def _named(
@@ -285,8 +281,6 @@ class IntGemmPlan(GemmPlan):
 class BatchedGemmPlan(_ProductPlan):
     __slots__ = ()
     op = "gemm_batched_{T}_rcr_sm80"
-    descriptor_type: ClassVar[type[Descriptor]] = BatchedGemmDescriptor
-    args_type: ClassVar[type[Args]] = BatchedGemmArgs
 
 
 class _DensePlan(_ProductPlan):
@@ -301,13 +295,9 @@ class _DensePlan(_ProductPlan):
 class DenseGemmPlan(_DensePlan):
     __slots__ = ()
     op = "gemm_dense_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = DenseGemmDescriptor
-    args_type: ClassVar[type[Args]] = DenseGemmArgs
     shapes: ClassVar = {"a": "a_shape", "b": "b_shape"}
 
 
 class DenseGemvPlan(_DensePlan):
     __slots__ = ()
     op = "gemv_dense_m1_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = DenseGemvDescriptor
-    args_type: ClassVar[type[Args]] = DenseGemvArgs

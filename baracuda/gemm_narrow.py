@@ -243,8 +243,6 @@ class Fp8GemmPlan(GemmPlan):
     """e4m3 and e5m2. The bias is f32."""
 
     __slots__ = ()
-    descriptor_type: ClassVar[type[Descriptor]] = Fp8GemmDescriptor
-    args_type: ClassVar[type[Args]] = Fp8GemmArgs
 
     @classmethod
     def _named(
@@ -262,8 +260,6 @@ class Int4GemmPlan(GemmPlan):
     """s4 and u4."""
 
     __slots__ = ()
-    descriptor_type: ClassVar[type[Descriptor]] = Int4GemmDescriptor
-    args_type: ClassVar[type[Args]] = Int4GemmArgs
     shapes: ClassVar = {}
 
     @classmethod
@@ -290,8 +286,6 @@ class BinGemmPlan(_ProductPlan):
     __slots__ = ()
     op = "gemm_bin"
     matrices = ("a", "b", "d")
-    descriptor_type: ClassVar[type[Descriptor]] = BinGemmDescriptor
-    args_type: ClassVar[type[Args]] = BinGemmArgs
 
     @classmethod
     def served(cls, kind: Any, element: ElementKind, output: ElementKind | None = None) -> tuple[str, ...]:
@@ -312,8 +306,6 @@ class GemmSparse24Plan(_ProductPlan):
     __slots__ = ()
     op = "gemm_{T}_sparse24_gemm"
     matrices = ()
-    descriptor_type: ClassVar[type[Descriptor]] = GemmSparse24Descriptor
-    args_type: ClassVar[type[Args]] = GemmSparse24Args
 
     def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
         precision, accumulator = super().arithmetic()
@@ -332,8 +324,6 @@ class _W4Plan(Plan):
 class Int4MarlinGemmPlan(_W4Plan):
     __slots__ = ()
     op = "int4_marlin_gemm_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = Int4MarlinGemmDescriptor
-    args_type: ClassVar[type[Args]] = Int4MarlinGemmArgs
     names: ClassVar = {
         "M": "m", "N": "n", "K": "k", "groupsize": "group_size", "a": "activation", "b": "weight_packed", "c": "output",
     }  # fmt: skip
@@ -342,8 +332,6 @@ class Int4MarlinGemmPlan(_W4Plan):
 class Int4AwqGemmPlan(_W4Plan):
     __slots__ = ()
     op = "int4_awq_gemm_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = Int4AwqGemmDescriptor
-    args_type: ClassVar[type[Args]] = Int4AwqGemmArgs
     names: ClassVar = {
         "M": "m", "IC": "ic", "OC": "oc", "in_feats": "activation", "kernel_weights": "weight_packed",
         "scaling_factors": "scales", "out": "output",
@@ -353,8 +341,6 @@ class Int4AwqGemmPlan(_W4Plan):
 class Int4AwqDequantizePlan(_W4Plan):
     __slots__ = ()
     op = "int4_awq_dequantize_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = Int4AwqDequantizeDescriptor
-    args_type: ClassVar[type[Args]] = Int4AwqDequantizeArgs
     names: ClassVar = {
         "N": "n", "K": "k", "kernel_weights": "weight_packed", "scaling_factors": "scales", "out": "output",
     }  # fmt: skip

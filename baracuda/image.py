@@ -38,5 +38,3 @@ class AffineGrid2dPlan(Plan):
     op = "affine_grid_2d_{T}"
     category = OpCategory.IMAGE
     kind = ImageKind.AFFINE_GRID_2D
-    descriptor_type = AffineGrid2dDescriptor
-    args_type = AffineGrid2dArgs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -50,6 +51,7 @@ class Plan:
     spelling: ClassVar[Mapping[int, str]] = {}
     elsewhere: ClassVar[Mapping[int, str]] = {}  # kinds that another plan serves, and its name
     category: ClassVar[OpCategory]
+    # Of GemmPlan the GemmDescriptor and GemmArgs of its module; a class that has others says so.
     descriptor_type: ClassVar[type[Descriptor]]
     args_type: ClassVar[type[Args]]
     # C's -> those of the descriptor and of Args, where they differ; "row: name" is of one of several ops alone.
@@ -64,6 +66,13 @@ class Plan:
     workspace_size: int
     operands: tuple[Operand, ...]  # one for each field of Args
     parameters: Mapping[str, float | int]  # of the function, by their C names
+
+    def __init_subclass__(cls) -> None:
+        module, name = sys.modules.get(cls.__module__), cls.__name__.removesuffix("Plan")
+        named = {"descriptor_type": f"{name}Descriptor", "args_type": f"{name}Args"}
+        if all(hasattr(module, found) for found in named.values()):  # a base of several has at most one of them
+            for attribute in named.keys() - cls.__dict__.keys():
+                setattr(cls, attribute, getattr(module, named[attribute]))
 
     def __init__(self, descriptor: Any, preference: PlanPreference, library: Library) -> None:
         """Use `select`, which checks its arguments."""

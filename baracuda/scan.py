@@ -7,11 +7,10 @@ first has the gradient and the index, and the first NaN stays. Operands have any
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
 
 from baracuda import descriptor
 from baracuda._scalars import INT32_MAX, as_integer
-from baracuda.descriptor import Descriptor, ShapedDescriptor
+from baracuda.descriptor import ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ScanKind
 from baracuda.operands import Args, Viewable
@@ -87,8 +86,6 @@ class ScanPlan(Plan):
     __slots__ = ()
     op = "scan_{kind}_{T}"
     category = OpCategory.SCAN
-    descriptor_type: ClassVar[type[Descriptor]] = ScanDescriptor
-    args_type: ClassVar[type[Args]] = ScanArgs
 
     def offset(self, strides: tuple[int, ...]) -> int:
         """The stride of the axis, which C takes beside the others."""
@@ -98,19 +95,13 @@ class ScanPlan(Plan):
 class ExclusiveScanPlan(ScanPlan):
     __slots__ = ()
     op = "scan_exclusive_{kind}_{T}"
-    descriptor_type = ExclusiveScanDescriptor
-    args_type = ExclusiveScanArgs
 
 
 class ScanIndicesPlan(ScanPlan):
     __slots__ = ()
     op = "scan_{kind}_indices_{T}"
-    descriptor_type = ScanIndicesDescriptor
-    args_type = ScanIndicesArgs
 
 
 class ScanBackwardPlan(ScanPlan):
     __slots__ = ()
     op = "scan_{kind}_backward_{T}"
-    descriptor_type = ScanBackwardDescriptor
-    args_type = ScanBackwardArgs

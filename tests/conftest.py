@@ -1,14 +1,16 @@
 """Fixtures for all tests."""
 
-import ctypes
 import importlib.util
 import os
 import pathlib
+from collections.abc import Collection
 
 import numpy as np
 import pytest
 
 import baracuda as bk
+from baracuda._optable import Op, ops
+from harness import SANITIZED
 
 TESTS = pathlib.Path(__file__).parent
 # Several test processes share the cores: idle OpenMP threads must not spin. Read when the library is opened.
@@ -22,22 +24,62 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
     needs = {"test_torch.py": "torch", "test_types.py": "mypy"}.get(collection_path.name)
     if needs is not None and not importlib.util.find_spec(needs):
         return True
-    if collection_path.name == "test_stack.py" and hasattr(ctypes.CDLL(None), "__asan_init"):
+    if collection_path.name == "test_stack.py" and SANITIZED:
         return True
     other = "cpu" if bk.default_library().backend == "cuda" else "cuda"
     return True if collection_path == TESTS / {"cpu": "cpu", "cuda": "gpu"}[other] else None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("baracuda", "less of the tests by op, for tools under which each takes long")
+    group.addoption("--op-a-row", action="store_true", help="one op of each row, of f32 where there is one")
+    group.addoption("--most-elements", type=int, default=2**63, metavar="N", help="no problems with longer arrays")
+    group.addoption("--failures-at-once", action="store_true", help="print each when it happens")
+
+
+@pytest.fixture(scope="session")
+def most_elements(pytestconfig: pytest.Config) -> int:
+    return pytestconfig.getoption("--most-elements")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--failures-at-once") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FailuresAtOnce())
+
+
+class FailuresAtOnce:
+    """A run may end by a limit on its time, or with its machine, before pytest lists what failed."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            print(f"\nFAILED {report.nodeid} ({report.when})\n{report.longreprtext}", flush=True)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of a library of some families or dtypes (BARACUDA_LIB), tests by op are those of the ops that it has."""
-    info = bk.default_library().build_info
-    if "families" not in info and "dtypes" not in info:
-        return
-    symbols = set(bk.default_library().symbols())
-    ops = {item: getattr(getattr(item, "callspec", None), "params", {}).get("op") for item in items}
-    absent = [item for item, op in ops.items() if isinstance(op, str) and f"baracuda_kernels_{op}_run" not in symbols]
-    config.hook.pytest_deselected(items=absent)
-    items[:] = [item for item in items if item not in set(absent)]
+    left_out = set()
+    if {"families", "dtypes"} & bk.default_library().build_info.keys():
+        symbols = set(bk.default_library().symbols())
+        left_out |= {op for op in ops() if f"baracuda_kernels_{op}_run" not in symbols}
+    if config.getoption("--op-a-row"):
+        left_out |= ops().keys() - one_a_row(ops().keys() - left_out)
+    named = {item: getattr(getattr(item, "callspec", None), "params", {}).get("op") for item in items}
+    absent = {item for item, op in named.items() if isinstance(op, str) and op in left_out}
+    config.hook.pytest_deselected(items=list(absent))
+    items[:] = [item for item in items if item not in absent]
+
+
+def one_a_row(names: Collection[str]) -> set[str]:
+    """Of each row the first op of dtype f32, or the first."""
+    chosen: dict[str, Op] = {}
+    for op in ops().values():
+        if op.name in names and ranks(op) < ranks(chosen.setdefault(op.row.name, op)):
+            chosen[op.row.name] = op
+    return {op.name for op in chosen.values()}
+
+
+def ranks(op: Op) -> int:
+    return op.slots.get("T") != "f32"
 
 
 @pytest.fixture(scope="session")

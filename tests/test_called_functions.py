@@ -8,7 +8,7 @@ import pytest
 import baracuda as bk
 import tolerances
 from baracuda._functions.spec import REQUIRED, specs
-from baracuda._optable import _INDEX_SUFFIX
+from baracuda._param import INDEX_SUFFIX
 from cases import CASES, Draw
 from cases.gemm import ACTIVATIONS
 from cases.reductions import reduced
@@ -203,7 +203,7 @@ def run(whole, spec, case, op, problem):
 def instances(row):
     for dtypes in itertools.product(row.functions or ("",), *row.slots.values()):
         slots = dict(zip(("F", *row.slots), dtypes))
-        yield row.pattern.format(**{**slots, "I": _INDEX_SUFFIX.get(slots.get("I"), "")}), slots
+        yield row.pattern.format(**{**slots, "I": INDEX_SUFFIX.get(slots.get("I"), "")}), slots
 
 
 def check(spec, case, op, problem, results):

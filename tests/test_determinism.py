@@ -4,7 +4,7 @@ import pytest
 
 import tolerances
 from cases import CASES, Draw
-from harness import FINITE_POISON, NAN_POISON, OPS, ROWS, claims_determinism, launch, workspace_size
+from harness import FINITE_POISON, NAN_POISON, OPS, ROWS, claims_determinism, launch
 
 REPEATS = 6
 
@@ -26,17 +26,6 @@ def test_same_bits(library, op):
             for output, bits in again.bits.items():
                 tolerances.check_bits(f"{op}: {output}, launch {k}", bits, first.bits[output], first.dtypes[output])
     assert claims_determinism(library, op, "full")
-
-
-@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.workspace])
-def test_workspace_size_depends_on_the_problem_alone(library, op):
-    """The size is one whether asked before or between launches, in any order, for each problem that the op computes."""
-    row, slots = OPS[op]
-    case = CASES[row.name]
-    problems = {name: case.problems[name](Draw(slots, name)) for name in case.names(slots)}
-    sizes = {name: workspace_size(library, op, problem) for name, problem in problems.items()}
-    launch(library, op, problems[case.names(slots)[-1]], workspace="full")
-    assert {name: workspace_size(library, op, problems[name]) for name in reversed(sizes)} == sizes
 
 
 def test_every_row_makes_a_promise():

@@ -110,7 +110,7 @@ def test_the_harness_keeps_integers(dtype):
     got = round_to(values, dtype)
     assert [int(v) for v in got] == [int(v) for v in values]
     memory = memory_of("cpu")
-    array = Guarded(memory, dtype, (5,), values=values[:5], poison=NAN_POISON)
+    array = Guarded(memory, dtype, (5,), bits=encode(values[:5], dtype), poison=NAN_POISON)
     assert [int(v) for v in array.values()] == [int(v) for v in values[:5]]
     if dtype in PACKED:
         nibbles = array.bits()

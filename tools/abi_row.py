@@ -1,10 +1,24 @@
 """A row of the op tables as the generators and the tests see it. tools/abi_table.py reads the tables."""
 
 import dataclasses
+import importlib.util
 import itertools
 import pathlib
 import re
+import types
 from typing import Any, NamedTuple
+
+
+def _of_package(name: str) -> types.ModuleType:
+    """A module of the package, which itself cannot be imported before what the generators write."""
+    path = pathlib.Path(__file__).resolve().parents[1] / "baracuda" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_param = _of_package("_param")
 
 PREFIX = "baracuda_kernels_"
 C_TYPES = {
@@ -14,10 +28,8 @@ C_TYPES = {
     "fp8e4m3": "bk::e4m3", "fp8e5m2": "bk::e5m2", "s4": "bk::s4x2", "u4": "bk::u4x2",
 }  # fmt: skip
 WIDTHS = {dtype: 64 if "64" in dtype else 32 if "32" in dtype else 16 if "16" in dtype else 8 for dtype in C_TYPES}
-BITS = {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"}
-COMPUTE = {"f16": "f32", "bf16": "f32"}
-INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
-DIRECTIONS = {"in", "in?", "out", "out?", "inout"}
+BITS = _param.FORMS["bits"]
+INDEX_SUFFIX = _param.INDEX_SUFFIX
 SLOTS = ("T", "U", "I")
 
 
@@ -30,33 +42,8 @@ def camel(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_"))
 
 
-@dataclasses.dataclass(frozen=True)
-class Param:
-    name: str
-    dtype: str  # a key of C_TYPES, or a slot: "T", "I"
-    direction: str = ""  # "" for a scalar, "host", or one of DIRECTIONS
-    shape: str = ""
-    role: str = ""  # "operand" or one of ROLES
-    of: str = ""  # the operand whose strides, pitch or offset it is
-    default: float | int | None = None
-
-    @property
-    def is_pointer(self) -> bool:
-        return self.direction in DIRECTIONS
-
-    @property
-    def is_required(self) -> bool:
-        return self.is_pointer and not self.direction.endswith("?")
-
-    @property
-    def is_output(self) -> bool:
-        return "out" in self.direction
-
-    def dtype_of(self, slots: dict[str, str]) -> str:
-        """dtype of the value, or of the elements behind the pointer."""
-        slot, _, form = self.dtype.partition(".")
-        dtype = slots.get(slot, slot)
-        return {"": {}, "bits": BITS, "compute": COMPUTE}[form].get(dtype, dtype)
+class Param(_param.Param):
+    """A parameter as C spells it."""
 
     def element(self, slots: dict[str, str]) -> str:
         """C++ type of it."""

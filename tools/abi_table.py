@@ -126,7 +126,7 @@ def parse_param(text: str) -> Param:
     if direction and default:
         raise TableError(f"parameter {text!r}: an array has no default")
     number = parse_number(default, dtype) if default else None
-    return (TypedParam if typed else Param)(name, dtype, direction, shape, role, default=number)
+    return (TypedParam if typed else Param)(name, dtype, direction, shape, role, "", number)
 
 
 def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:
@@ -134,7 +134,7 @@ def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:
     operands = [p.name for p in params if p.is_pointer]
     extents = {word for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape)}
     located = {word: p.name for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape.partition(" at ")[2])}
-    return tuple(dataclasses.replace(p, **role_of(p, operands, extents, located)) for p in params)
+    return tuple(p._replace(**role_of(p, operands, extents, located)) for p in params)
 
 
 def role_of(p: Param, operands: list[str], extents: set[str], located: dict[str, str]) -> dict[str, str]:

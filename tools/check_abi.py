@@ -12,8 +12,9 @@ import pathlib
 import re
 import struct
 import sys
+from collections.abc import Iterator
 
-SHT_DYNSYM, SHN_UNDEF, SHN_ABS = 11, 0, 0xFFF1
+SHT_SYMTAB, SHT_DYNSYM, SHN_UNDEF, SHN_ABS = 2, 11, 0, 0xFFF1
 GLOBAL, WEAK, UNIQUE = 1, 2, 10
 HIDDEN = {1, 2}  # STV_INTERNAL, STV_HIDDEN
 
@@ -40,20 +41,25 @@ def sections(path: pathlib.Path, data: bytes) -> list[tuple[int, ...]]:
     return [struct.unpack_from("<IIQQQQIIQQ", data, start + k * size) for k in range(count)]
 
 
-def exported_symbols(path: pathlib.Path) -> set[str]:
-    """Names that a shared object defines for others."""
-    data = path.read_bytes()
+def symbols(path: pathlib.Path, data: bytes, table: int) -> Iterator[tuple[str, int, int, int]]:
+    """Name, info, other and section of each entry of a symbol table."""
     found = sections(path, data)
-    names = set()
     for _, kind, _, _, offset, size, link, _, _, step in found:
-        if kind != SHT_DYNSYM:
+        if kind != table:
             continue
         strings = data[found[link][4] : found[link][4] + found[link][5]]
         for at in range(offset, offset + size, step):
             name, info, other, section = struct.unpack_from("<IBBH", data, at)
-            visible = info >> 4 in (GLOBAL, WEAK, UNIQUE) and other & 3 not in HIDDEN
-            if visible and section not in (SHN_UNDEF, SHN_ABS):
-                names.add(_string(strings, name))
+            yield _string(strings, name), info, other, section
+
+
+def exported_symbols(path: pathlib.Path) -> set[str]:
+    """Names that a shared object defines for others."""
+    names = set()
+    for name, info, other, section in symbols(path, path.read_bytes(), SHT_DYNSYM):
+        visible = info >> 4 in (GLOBAL, WEAK, UNIQUE) and other & 3 not in HIDDEN
+        if visible and section not in (SHN_UNDEF, SHN_ABS):
+            names.add(name)
     if not names:
         raise NotElfError(f"{path} exports nothing")
     return names

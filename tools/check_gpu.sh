@@ -3,36 +3,52 @@
 #
 # usage: tools/check_gpu.sh OUT [PYTHON]     reports go to the folder OUT; exits non-zero if anything failed
 #
-# compute-sanitizer runs ops of every skeleton in f32 and bf16; SANITIZE=EXPRESSION (pytest -k) chooses others.
+# Where time on the machine is limited, STAGES="tests large demo sanitizers bench" chooses some, FAILURES=N ends the suite
+# after so many, SECONDS_OF_BENCH=N the benchmark after so long. Failures are printed when they happen; $OUT/tests.xml has all.
+# compute-sanitizer runs an op of every row, hence every kernel's text, on arrays of at most 2,000 elements, its four tools
+# at once; SANITIZE=EXPRESSION (pytest -k) chooses others, TOOLS some of the four.
 set -u -o pipefail
 out=${1:?usage: tools/check_gpu.sh OUT [PYTHON]}
 python=${2:-python3}
 cd "$(dirname "$0")/.." && mkdir -p "$out" || exit 2
-failed=0
+rm -f "$out/failed"
 say() { printf '%-28s %s\n' "$1" "$2"; }
 run() { # name, command...
     local name=$1 start=$SECONDS
     shift
-    if "$@" >"$out/$name.log" 2>&1; then say "$name" "passed in $((SECONDS - start)) s: $(tail -n 1 "$out/$name.log")"
-    else say "$name" "FAILED in $((SECONDS - start)) s"; tail -n 25 "$out/$name.log"; failed=1; fi
+    if "$@" 2>&1 | tee "$out/$name.log" | { grep --line-buffered -E '^(FAILED |E   )' || true; }; then
+        say "$name" "passed in $((SECONDS - start)) s: $(tail -n 1 "$out/$name.log")"
+    else
+        say "$name" "FAILED in $((SECONDS - start)) s"
+        tail -n 25 "$out/$name.log"
+        echo "$name" >>"$out/failed"
+    fi
 }
+wanted() { case " ${STAGES:-tests large demo sanitizers bench} " in *" $1 "*) ;; *) false ;; esac; }
 
 export BARACUDA_BACKEND=cuda PYTHONDONTWRITEBYTECODE=1
+pytest=("$python" -m pytest -q -p no:cacheprovider --tb=short --failures-at-once --no-summary)
 workers=()
 "$python" -c 'import xdist' 2>/dev/null && workers=(-n 8)
-run tests "$python" -m pytest tests -q -p no:cacheprovider "${workers[@]}" --ignore tests/gpu/test_large.py
-run large "$python" -m pytest tests/gpu/test_large.py -q -p no:cacheprovider
-run demo "$python" -m baracuda.demo
-skeletons="segment or embedding or alibi or repeat or binary_lerp or prelu or gated_glu or unary_neg or binary_add or binary_mul"
-skeletons+=" or ternary_fma or where_u32 or fill or affine or cast_f32_bf16 or cast_bf16_s4 or cast_u4_f32"
-if sanitizer=$(command -v compute-sanitizer); then
-    for tool in memcheck racecheck initcheck synccheck; do
-        run "$tool" "$sanitizer" --tool "$tool" --error-exitcode 99 --target-processes all \
-            "$python" -m pytest tests/test_ops.py -q -p no:cacheprovider -x -k "${SANITIZE:-test_reference and (f32 or bf16) and ($skeletons)}"
-    done
-else
-    say compute-sanitizer "not found"
+if wanted tests; then
+    run tests "${pytest[@]}" tests "${workers[@]}" --maxfail "${FAILURES:-100}" --junitxml "$out/tests.xml" --ignore tests/gpu/test_large.py
 fi
-run bench "$python" -m tools.bench --json "$out/bench.json"
-cat "$out/bench.log"
-exit "$failed"
+if wanted large; then run large "${pytest[@]}" tests/gpu/test_large.py --junitxml "$out/large.xml"; fi
+if wanted demo; then run demo "$python" -m baracuda.demo; fi
+if wanted sanitizers; then
+    if sanitizer=$(command -v compute-sanitizer); then
+        chosen=(tests/test_ops.py --op-a-row --most-elements 2000 -k test_reference)
+        [ -z "${SANITIZE:-}" ] || chosen=(tests/test_ops.py -k "$SANITIZE")
+        for tool in ${TOOLS:-memcheck racecheck initcheck synccheck}; do
+            run "$tool" "$sanitizer" --tool "$tool" --error-exitcode 99 --target-processes all "${pytest[@]}" "${chosen[@]}" -x &
+        done
+        wait
+    else
+        say compute-sanitizer "not found"
+    fi
+fi
+if wanted bench; then
+    run bench "$python" -m tools.bench --json "$out/bench.json" ${SECONDS_OF_BENCH:+--seconds "$SECONDS_OF_BENCH"}
+    cat "$out/bench.log"
+fi
+[ ! -e "$out/failed" ]

@@ -16,19 +16,27 @@ import re
 import struct
 import sys
 
-from check_abi import NotElfError, sections
+from check_abi import SHT_SYMTAB, NotElfError, sections, symbols
 
 SHF_ALLOC, SHF_STRINGS = 0x2, 0x20
 
 
 def kernels(path: pathlib.Path) -> int:
-    """Kernels of an object, which nvcc registers by their mangled names; no other string literal is one."""
+    """Kernels of an object: the mangled names that nvcc registers, or the functions that launch each on the host.
+
+    Of optimised code the names are the string literals that begin with _Z, and the functions may be inlined away; -O0
+    keeps the functions, and has the names among other constants.
+    """
     data = path.read_bytes()
     names: set[bytes] = set()
     for _, _, flags, _, offset, size, *_ in sections(path, data):
         if flags & SHF_STRINGS and flags & SHF_ALLOC:
-            names.update(data[offset : offset + size].split(b"\0"))
-    return sum(name.startswith(b"_Z") for name in names)
+            names.update(name for name in data[offset : offset + size].split(b"\0") if name.startswith(b"_Z"))
+    stubs: set[str] = set()
+    for name, *_ in symbols(path, data, SHT_SYMTAB):
+        if found := re.match(r"_Z\w*?L(\d+)(__device_stub__\w+)", name):
+            stubs.add(found[2][: int(found[1])])  # its local variables have symbols, too
+    return max(len(names), len(stubs))
 
 
 def seconds(path: pathlib.Path) -> float | None:

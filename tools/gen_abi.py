@@ -17,7 +17,6 @@ Files whose content would not change are left alone, so that make rebuilds nothi
 
 import argparse
 import collections
-import dataclasses
 import hashlib
 import json
 import pathlib
@@ -360,7 +359,7 @@ def oplist_text(rows: list[Row]) -> str:
     """One tuple a row, its fields those of baracuda._optable.Row."""
     lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', "", "ROWS = ("]
     for row in rows:
-        params = tuple(dataclasses.astuple(p) for p in row.params)
+        params = tuple(map(tuple, row.params))
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
         sized = () if row.size_params == row.problem else tuple(p.name for p in row.size_params)
         about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)

@@ -48,8 +48,6 @@ class AffinePlan(Plan):
     others = ("affine_inplace_{T}",)
     category = OpCategory.UNARY_ELEMENTWISE
     kind = UnaryKind.AFFINE
-    descriptor_type = AffineDescriptor
-    args_type = AffineArgs
     names: ClassVar = {"a": "scale", "b": "offset"}
 
     def form_for(self, views: Views) -> Form:

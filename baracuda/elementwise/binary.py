@@ -8,10 +8,9 @@ gradient is None. What ops do on integers, at NaN and at ties is in the op table
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda.descriptor import Descriptor, ShapedDescriptor
+from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import BinaryCmpKind, BinaryKind, OpCategory
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
@@ -104,8 +103,6 @@ class BinaryPlan(Plan):
     __slots__ = ()
     op = "binary_{kind}_{T}"
     category = OpCategory.BINARY_ELEMENTWISE
-    descriptor_type: ClassVar[type[Descriptor]] = BinaryDescriptor
-    args_type: ClassVar[type[Args]] = BinaryArgs
     elsewhere = _ELSEWHERE
 
 
@@ -113,8 +110,6 @@ class BinaryBackwardPlan(Plan):
     __slots__ = ()
     op = "binary_{kind}_backward_{T}"
     category = OpCategory.BINARY_ELEMENTWISE
-    descriptor_type = BinaryBackwardDescriptor
-    args_type = BinaryBackwardArgs
     elsewhere = _ELSEWHERE
 
 
@@ -122,21 +117,15 @@ class BinaryCmpPlan(Plan):
     __slots__ = ()
     op = "binary_cmp_{kind}_{T}"
     category = OpCategory.BINARY_ELEMENTWISE
-    descriptor_type = BinaryCmpDescriptor
-    args_type = BinaryCmpArgs
 
 
 class BinaryParamPlan(Plan):
     __slots__ = ()
     op = "binary_{kind}_param_{T}"
     category = OpCategory.BINARY_ELEMENTWISE
-    descriptor_type = BinaryParamDescriptor
-    args_type = BinaryParamArgs
 
 
 class BinaryParamBackwardPlan(Plan):
     __slots__ = ()
     op = "binary_{kind}_param_backward_{T}"
     category = OpCategory.BINARY_ELEMENTWISE
-    descriptor_type = BinaryParamBackwardDescriptor
-    args_type = BinaryParamBackwardArgs

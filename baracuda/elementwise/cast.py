@@ -9,11 +9,10 @@ elements are of one size.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
 
 from baracuda import descriptor
 from baracuda._optable import ops
-from baracuda.descriptor import Descriptor, ShapedDescriptor
+from baracuda.descriptor import ShapedDescriptor
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
 from baracuda.guarantee import arithmetic_of
@@ -65,8 +64,6 @@ class CastPlan(Plan):
     op = "cast_{T}_{U}"
     category = OpCategory.UNARY_ELEMENTWISE
     kind = UnaryKind.CAST
-    descriptor_type: ClassVar[type[Descriptor]] = CastDescriptor
-    args_type: ClassVar[type[Args]] = CastArgs
 
     def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
         """Of the dtype in which a float is computed, else of the output."""
@@ -87,5 +84,3 @@ class CastPlan(Plan):
 
 class CastSubBytePlan(CastPlan):
     __slots__ = ()
-    descriptor_type = CastSubByteDescriptor
-    args_type = CastSubByteArgs

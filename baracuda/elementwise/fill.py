@@ -59,6 +59,4 @@ class FillPlan(Plan):
     op = "fill_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.FILL
-    descriptor_type = FillDescriptor
-    args_type = FillArgs
     names: ClassVar = {"value": "stored_value"}

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from baracuda import descriptor
 from baracuda._scalars import INT32_MAX, as_integer
-from baracuda.descriptor import Descriptor, ShapedDescriptor
+from baracuda.descriptor import ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import GatedActivationKind, OpCategory
 from baracuda.operands import Args, Viewable, Views
@@ -63,8 +63,6 @@ class GatedActivationPlan(Plan):
     __slots__ = ()
     op = "gated_{kind}_{T}"
     category = OpCategory.GATED_ACTIVATION
-    descriptor_type: ClassVar[type[Descriptor]] = GatedActivationDescriptor
-    args_type: ClassVar[type[Args]] = GatedActivationArgs
     names: ClassVar = {"output_numel": "numel", "output_shape": "shape"}
     shapes: ClassVar = {"x": "input_shape", "dx": "input_shape"}
 
@@ -83,5 +81,3 @@ class GatedActivationPlan(Plan):
 class GatedActivationBackwardPlan(GatedActivationPlan):
     __slots__ = ()
     op = "gated_{kind}_backward_{T}"
-    descriptor_type = GatedActivationBackwardDescriptor
-    args_type = GatedActivationBackwardArgs

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from baracuda import descriptor
 from baracuda._scalars import INT32_MAX, as_integer
-from baracuda.descriptor import Descriptor, ShapedDescriptor
+from baracuda.descriptor import ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, UnaryKind
 from baracuda.operands import Args, Viewable
@@ -83,8 +83,6 @@ class PReluPlan(Plan):
     op = "prelu_{T}"
     category = OpCategory.UNARY_ELEMENTWISE
     kind = UnaryKind.PRELU
-    descriptor_type: ClassVar[type[Descriptor]] = PReluDescriptor
-    args_type: ClassVar[type[Args]] = PReluArgs
     shapes: ClassVar = {"weight": "weight_shape", "dweight": "weight_shape"}
 
     def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -98,5 +96,3 @@ class PReluPlan(Plan):
 class PReluBackwardPlan(PReluPlan):
     __slots__ = ()
     op = "prelu_backward_{T}"
-    descriptor_type = PReluBackwardDescriptor
-    args_type = PReluBackwardArgs

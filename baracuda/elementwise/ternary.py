@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda.descriptor import Descriptor, ShapedDescriptor
+from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import OpCategory, TernaryKind
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
@@ -64,14 +64,10 @@ class TernaryPlan(Plan):
     op = "ternary_{kind}_{T}"
     spelling = _SPELLING
     category = OpCategory.TERNARY_ELEMENTWISE
-    descriptor_type: ClassVar[type[Descriptor]] = TernaryDescriptor
-    args_type: ClassVar[type[Args]] = TernaryArgs
     elsewhere: ClassVar[Mapping[int, str]] = {TernaryKind.WHERE: "WherePlan"}
 
 
 class TernaryBackwardPlan(TernaryPlan):
     __slots__ = ()
     op = "ternary_{kind}_backward_{T}"
-    descriptor_type = TernaryBackwardDescriptor
-    args_type = TernaryBackwardArgs
     elsewhere: ClassVar[Mapping[int, str]] = {TernaryKind.WHERE: "WhereBackwardPlan"}

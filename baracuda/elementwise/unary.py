@@ -8,10 +8,9 @@ CUBE, BITWISE_NOT, POPCOUNT, CLZ, CTZ, and LOGICAL_NOT of bool.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda.descriptor import Descriptor, ShapedDescriptor
+from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import OpCategory, UnaryKind
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
@@ -83,8 +82,6 @@ class UnaryPlan(Plan):
     __slots__ = ()
     op = "unary_{kind}_{T}"
     category = OpCategory.UNARY_ELEMENTWISE
-    descriptor_type: ClassVar[type[Descriptor]] = UnaryDescriptor
-    args_type: ClassVar[type[Args]] = UnaryArgs
     elsewhere = _ELSEWHERE
 
 
@@ -92,8 +89,6 @@ class UnaryBackwardPlan(Plan):
     __slots__ = ()
     op = "unary_{kind}_backward_{T}"
     category = OpCategory.UNARY_ELEMENTWISE
-    descriptor_type = UnaryBackwardDescriptor
-    args_type = UnaryBackwardArgs
     elsewhere = _ELSEWHERE
 
 
@@ -101,13 +96,9 @@ class UnaryParamPlan(Plan):
     __slots__ = ()
     op = "unary_{kind}_param_{T}"
     category = OpCategory.UNARY_ELEMENTWISE
-    descriptor_type = UnaryParamDescriptor
-    args_type = UnaryParamArgs
 
 
 class UnaryParamBackwardPlan(Plan):
     __slots__ = ()
     op = "unary_{kind}_param_backward_{T}"
     category = OpCategory.UNARY_ELEMENTWISE
-    descriptor_type = UnaryParamBackwardDescriptor
-    args_type = UnaryParamBackwardArgs

@@ -56,8 +56,6 @@ class WherePlan(Plan):
     others = ("where_u8cond_{T}", "where_u32cond_{T}", "where_i64cond_{T}")
     category = OpCategory.TERNARY_ELEMENTWISE
     kind = TernaryKind.WHERE
-    descriptor_type = WhereDescriptor
-    args_type = WhereArgs
 
 
 class WhereBackwardPlan(Plan):
@@ -65,5 +63,3 @@ class WhereBackwardPlan(Plan):
     op = "where_backward_{T}"
     category = OpCategory.TERNARY_ELEMENTWISE
     kind = TernaryKind.WHERE
-    descriptor_type = WhereBackwardDescriptor
-    args_type = WhereBackwardArgs

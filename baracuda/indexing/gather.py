@@ -145,8 +145,6 @@ class GatherPlan(Plan):
     op = "gather{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.GATHER
-    descriptor_type = GatherDescriptor
-    args_type = GatherArgs
     shapes: ClassVar = {"src": "src_shape"}
 
 
@@ -155,8 +153,6 @@ class IndexSelectPlan(Plan):
     op = "index_select{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.INDEX_SELECT
-    descriptor_type = IndexSelectDescriptor
-    args_type = IndexSelectArgs
     shapes: ClassVar = {"src": "src_shape"}
 
 
@@ -165,8 +161,6 @@ class TakePlan(Plan):
     op = "take{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.TAKE
-    descriptor_type = TakeDescriptor
-    args_type = TakeArgs
     shapes: ClassVar = {"src": "src_shape", "index": "out_shape", "out": "out_shape"}
 
 
@@ -175,6 +169,4 @@ class GatherRowsPlan(Plan):
     op = "gather_rows_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.GATHER_ROWS
-    descriptor_type = GatherRowsDescriptor
-    args_type = GatherRowsArgs
     names: ClassVar = {"n": "rows", "h": "columns", "v": "source_rows"}

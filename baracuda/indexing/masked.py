@@ -160,8 +160,6 @@ class MaskedFillPlan(Plan):
     op = "masked_fill_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.MASKED_FILL
-    descriptor_type = MaskedFillDescriptor
-    args_type = MaskedFillArgs
 
 
 class MaskedFillBackwardPlan(Plan):
@@ -169,8 +167,6 @@ class MaskedFillBackwardPlan(Plan):
     op = "masked_fill_backward_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.MASKED_FILL_BACKWARD
-    descriptor_type = MaskedFillBackwardDescriptor
-    args_type = MaskedFillBackwardArgs
 
 
 class MaskedSelectPlan(Plan):
@@ -178,8 +174,6 @@ class MaskedSelectPlan(Plan):
     op = "masked_select_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.MASKED_SELECT
-    descriptor_type = MaskedSelectDescriptor
-    args_type = MaskedSelectArgs
 
 
 class MaskedSelectBackwardPlan(Plan):
@@ -187,8 +181,6 @@ class MaskedSelectBackwardPlan(Plan):
     op = "masked_select_backward_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.MASKED_SELECT_BACKWARD
-    descriptor_type = MaskedSelectBackwardDescriptor
-    args_type = MaskedSelectBackwardArgs
 
 
 class MaskedScatterPlan(Plan):
@@ -196,8 +188,6 @@ class MaskedScatterPlan(Plan):
     op = "masked_scatter_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.MASKED_SCATTER
-    descriptor_type = MaskedScatterDescriptor
-    args_type = MaskedScatterArgs
 
 
 class NonzeroPlan(Plan):
@@ -205,8 +195,6 @@ class NonzeroPlan(Plan):
     op = "nonzero{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.NONZERO
-    descriptor_type = NonzeroDescriptor
-    args_type = NonzeroArgs
 
     def views(self, args: Args) -> dict[str, TensorRef | None]:
         views, (most, rank) = super().views(args), (self.descriptor.max_nz, self.descriptor.rank)
@@ -224,6 +212,4 @@ class OneHotPlan(Plan):
     op = "one_hot{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.ONE_HOT
-    descriptor_type = OneHotDescriptor
-    args_type = OneHotArgs
     shapes: ClassVar = {"src": "src_shape", "out": "out_shape"}

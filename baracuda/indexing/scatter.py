@@ -78,8 +78,6 @@ class ScatterPlan(Plan):
     op = "scatter{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.SCATTER
-    descriptor_type: ClassVar[type[Descriptor]] = ScatterDescriptor
-    args_type: ClassVar[type[Args]] = ScatterArgs
     shapes: ClassVar = {"out": "out_shape"}
 
     def _choose_workspace(self) -> tuple[int, bool]:
@@ -91,6 +89,4 @@ class PutPlan(ScatterPlan):
     __slots__ = ()
     op = "put{I}_{T}"
     kind = IndexingKind.PUT
-    descriptor_type = PutDescriptor
-    args_type = PutArgs
     shapes: ClassVar = {"updates": "upd_shape", "index": "upd_shape", "out": "out_shape"}

@@ -72,13 +72,9 @@ class CtcLossPlan(Plan):
     op = "loss_ctc_{T}"
     category = OpCategory.LOSS
     kind = LossKind.CTC
-    descriptor_type: ClassVar[type[Descriptor]] = CtcLossDescriptor
-    args_type: ClassVar[type[Args]] = CtcLossArgs
     names: ClassVar = {"reduction_mode": "reduction", "alpha_ws": "alpha", "out": "loss"}
 
 
 class CtcLossBackwardPlan(CtcLossPlan):
     __slots__ = ()
     op = "loss_ctc_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = CtcLossBackwardDescriptor
-    args_type: ClassVar[type[Args]] = CtcLossBackwardArgs

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from baracuda import descriptor
 from baracuda._scalars import as_integer
-from baracuda.descriptor import Descriptor
 from baracuda.kinds import LossKind
 from baracuda.loss.elementwise import LossDescriptor, LossPlan, _flag
 from baracuda.operands import Args, Viewable
@@ -54,15 +53,11 @@ class WeightedBceWithLogitsPlan(LossPlan):
     __slots__ = ()
     op = "loss_bce_with_logits_weighted_{T}"
     kind = LossKind.BCE_WITH_LOGITS
-    descriptor_type: ClassVar[type[Descriptor]] = WeightedBceWithLogitsDescriptor
-    args_type: ClassVar[type[Args]] = WeightedBceWithLogitsArgs
 
 
 class WeightedBceWithLogitsBackwardPlan(WeightedBceWithLogitsPlan):
     __slots__ = ()
     op = "loss_bce_with_logits_weighted_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = WeightedBceWithLogitsBackwardDescriptor
-    args_type: ClassVar[type[Args]] = WeightedBceWithLogitsBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,15 +92,11 @@ class SigmoidFocalPlan(LossPlan):
     __slots__ = ()
     op = "loss_sigmoid_focal_{T}"
     kind = LossKind.SIGMOID_FOCAL
-    descriptor_type: ClassVar[type[Descriptor]] = SigmoidFocalDescriptor
-    args_type: ClassVar[type[Args]] = SigmoidFocalArgs
 
 
 class SigmoidFocalBackwardPlan(SigmoidFocalPlan):
     __slots__ = ()
     op = "loss_sigmoid_focal_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = SigmoidFocalBackwardDescriptor
-    args_type: ClassVar[type[Args]] = SigmoidFocalBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,13 +130,9 @@ class KlDivBatchPlan(LossPlan):
     __slots__ = ()
     op = "loss_kl_div_batch_{T}"
     kind = LossKind.KL_DIV
-    descriptor_type: ClassVar[type[Descriptor]] = KlDivBatchDescriptor
-    args_type: ClassVar[type[Args]] = KlDivBatchArgs
     names: ClassVar = {**LossPlan.names, "pred": "input", "log_target_flag": "log_target"}
 
 
 class KlDivBatchBackwardPlan(KlDivBatchPlan):
     __slots__ = ()
     op = "loss_kl_div_batch_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = KlDivBatchBackwardDescriptor
-    args_type: ClassVar[type[Args]] = KlDivBatchBackwardArgs

@@ -140,19 +140,13 @@ class _BatchPlan(Plan):
 class BatchNormTrainingPlan(_BatchPlan):
     __slots__ = ()
     op = "batch_norm_training_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = BatchNormTrainingDescriptor
-    args_type: ClassVar[type[Args]] = BatchNormTrainingArgs
 
 
 class BatchNormInferencePlan(_BatchPlan):
     __slots__ = ()
     op = "batch_norm_inference_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = BatchNormInferenceDescriptor
-    args_type: ClassVar[type[Args]] = BatchNormInferenceArgs
 
 
 class BatchNormTrainingBackwardPlan(_BatchPlan):
     __slots__ = ()
     op = "batch_norm_training_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = BatchNormTrainingBackwardDescriptor
-    args_type: ClassVar[type[Args]] = BatchNormTrainingBackwardArgs

@@ -194,43 +194,31 @@ class BatchNormPlan(_ChannelNormPlan):
     __slots__ = ()
     op = "batch_norm_{T}"
     kind = NormalizationKind.BATCH_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = BatchNormDescriptor
-    args_type: ClassVar[type[Args]] = BatchNormArgs
 
 
 class BatchNormBackwardPlan(_ChannelNormPlan):
     __slots__ = ()
     op = "batch_norm_backward_{T}"
     kind = NormalizationKind.BATCH_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = BatchNormBackwardDescriptor
-    args_type: ClassVar[type[Args]] = BatchNormBackwardArgs
 
 
 class GroupNormPlan(_ChannelNormPlan):
     __slots__ = ()
     op = "group_norm_{T}"
     kind = NormalizationKind.GROUP_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = GroupNormDescriptor
-    args_type: ClassVar[type[Args]] = GroupNormArgs
 
 
 class GroupNormBackwardPlan(_ChannelNormPlan):
     __slots__ = ()
     op = "group_norm_backward_{T}"
     kind = NormalizationKind.GROUP_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = GroupNormBackwardDescriptor
-    args_type: ClassVar[type[Args]] = GroupNormBackwardArgs
 
 
 class InstanceNormPlan(GroupNormPlan):
     __slots__ = ()
     kind = NormalizationKind.INSTANCE_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = InstanceNormDescriptor
-    args_type: ClassVar[type[Args]] = InstanceNormArgs
 
 
 class InstanceNormBackwardPlan(GroupNormBackwardPlan):
     __slots__ = ()
     kind = NormalizationKind.INSTANCE_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = InstanceNormBackwardDescriptor
-    args_type: ClassVar[type[Args]] = InstanceNormBackwardArgs

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from baracuda.descriptor import Descriptor
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.fields import RowsDescriptor, eps_field, mask_field, shape_field
 from baracuda.operands import Args, Viewable
@@ -89,29 +88,21 @@ class L2NormalizePlan(_LengthPlan):
     __slots__ = ()
     op = "l2_normalize_{T}"
     kind = NormalizationKind.L2_NORMALIZE
-    descriptor_type: ClassVar[type[Descriptor]] = L2NormalizeDescriptor
-    args_type: ClassVar[type[Args]] = L2NormalizeArgs
 
 
 class L2NormalizeBackwardPlan(_LengthPlan):
     __slots__ = ()
     op = "l2_normalize_backward_{T}"
     kind = NormalizationKind.L2_NORMALIZE
-    descriptor_type: ClassVar[type[Descriptor]] = L2NormalizeBackwardDescriptor
-    args_type: ClassVar[type[Args]] = L2NormalizeBackwardArgs
 
 
 class WeightNormPlan(_LengthPlan):
     __slots__ = ()
     op = "weight_norm_{T}"
     kind = NormalizationKind.WEIGHT_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = WeightNormDescriptor
-    args_type: ClassVar[type[Args]] = WeightNormArgs
 
 
 class WeightNormBackwardPlan(_LengthPlan):
     __slots__ = ()
     op = "weight_norm_backward_{T}"
     kind = NormalizationKind.WEIGHT_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = WeightNormBackwardDescriptor
-    args_type: ClassVar[type[Args]] = WeightNormBackwardArgs

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.fields import RowsDescriptor, eps_field, flag_field, mask_field, require_together, shape_field
@@ -129,8 +128,6 @@ class RMSNormPlan(_RowNormPlan):
     __slots__ = ()
     op = "rms_norm_{T}"
     kind = NormalizationKind.RMS_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = RMSNormDescriptor
-    args_type: ClassVar[type[Args]] = RMSNormArgs
     names: ClassVar = {"shape": "input_shape", "rms_out": "rms", "stride_rms": "rms"}
     shapes: ClassVar = {"x": "input_shape", "y": "input_shape", "rms": "save_shape"}
 
@@ -139,8 +136,6 @@ class RMSNormBackwardPlan(_RowNormPlan):
     __slots__ = ()
     op = "rms_norm_backward_{T}"
     kind = NormalizationKind.RMS_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = RMSNormBackwardDescriptor
-    args_type: ClassVar[type[Args]] = RMSNormBackwardArgs
     names: ClassVar = {"shape": "input_shape", "stride_rms": "rms"}
     shapes: ClassVar = {"dy": "input_shape", "x": "input_shape", "dx": "input_shape", "rms": "save_shape"}
 
@@ -149,8 +144,6 @@ class LayerNormPlan(_RowNormPlan):
     __slots__ = ()
     op = "layer_norm_{T}"
     kind = NormalizationKind.LAYER_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = LayerNormDescriptor
-    args_type: ClassVar[type[Args]] = LayerNormArgs
     names: ClassVar = {"shape": "input_shape", "mean_out": "mean", "inv_std_out": "inv_std", "stride_save": "mean"}
     shapes: ClassVar = {"x": "input_shape", "y": "input_shape", "mean": "save_shape", "inv_std": "save_shape"}
 
@@ -159,8 +152,6 @@ class LayerNormBackwardPlan(_RowNormPlan):
     __slots__ = ()
     op = "layer_norm_backward_{T}"
     kind = NormalizationKind.LAYER_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = LayerNormBackwardDescriptor
-    args_type: ClassVar[type[Args]] = LayerNormBackwardArgs
     names: ClassVar = {"shape": "input_shape", "mean_in": "mean", "inv_std_in": "inv_std", "stride_save": "mean"}
     shapes: ClassVar = dict.fromkeys(("dy", "x", "dx"), "input_shape") | dict.fromkeys(
         ("mean", "inv_std"), "save_shape"

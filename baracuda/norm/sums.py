@@ -12,7 +12,6 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.fields import RowsDescriptor, eps_field, mask_field, shape_field
@@ -120,8 +119,6 @@ class AddRMSNormPlan(_AddNormPlan):
     __slots__ = ()
     op = "add_rms_norm_{T}"
     kind = NormalizationKind.RMS_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = AddRMSNormDescriptor
-    args_type: ClassVar[type[Args]] = AddRMSNormArgs
     names: ClassVar = {"shape": "input_shape", "rms_out": "rms"}
 
 
@@ -129,8 +126,6 @@ class AddRMSNormBackwardPlan(_AddNormPlan):
     __slots__ = ()
     op = "add_rms_norm_backward_{T}"
     kind = NormalizationKind.RMS_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = AddRMSNormBackwardDescriptor
-    args_type: ClassVar[type[Args]] = AddRMSNormBackwardArgs
     names: ClassVar = {"shape": "input_shape"}
 
 
@@ -138,8 +133,6 @@ class AddLayerNormPlan(_AddNormPlan):
     __slots__ = ()
     op = "add_layer_norm_{T}"
     kind = NormalizationKind.LAYER_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = AddLayerNormDescriptor
-    args_type: ClassVar[type[Args]] = AddLayerNormArgs
     names: ClassVar = {"shape": "input_shape", "mean_out": "mean", "inv_std_out": "inv_std"}
 
 
@@ -147,6 +140,4 @@ class AddLayerNormBackwardPlan(_AddNormPlan):
     __slots__ = ()
     op = "add_layer_norm_backward_{T}"
     kind = NormalizationKind.LAYER_NORM
-    descriptor_type: ClassVar[type[Descriptor]] = AddLayerNormBackwardDescriptor
-    args_type: ClassVar[type[Args]] = AddLayerNormBackwardArgs
     names: ClassVar = {"shape": "input_shape", "mean_in": "mean", "inv_std_in": "inv_std"}

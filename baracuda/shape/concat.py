@@ -120,8 +120,6 @@ class ConcatPlan(Plan):
     op = "concat2_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.CONCAT
-    descriptor_type = ConcatDescriptor
-    args_type = ConcatArgs
     shapes: ClassVar = {"a": "a_shape", "b": "b_shape"}
 
 
@@ -130,6 +128,4 @@ class ConcatBackwardPlan(Plan):
     op = "concat2_backward_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.CONCAT
-    descriptor_type = ConcatBackwardDescriptor
-    args_type = ConcatBackwardArgs
     shapes: ClassVar = {"da": "a_shape", "db": "b_shape"}

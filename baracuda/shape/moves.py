@@ -155,14 +155,10 @@ class FlipPlan(Plan):
     op = "flip_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.FLIP
-    descriptor_type: ClassVar = FlipDescriptor
-    args_type: ClassVar = FlipArgs
 
 
 class FlipBackwardPlan(FlipPlan):
     __slots__ = ()
-    descriptor_type = FlipBackwardDescriptor
-    args_type = FlipBackwardArgs
     names: ClassVar = _BACK
 
 
@@ -171,14 +167,10 @@ class RollPlan(Plan):
     op = "roll_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.ROLL
-    descriptor_type: ClassVar = RollDescriptor
-    args_type: ClassVar = RollArgs
 
 
 class RollBackwardPlan(RollPlan):
     __slots__ = ()
-    descriptor_type = RollBackwardDescriptor
-    args_type = RollBackwardArgs
     names: ClassVar = {**_BACK, "shifts": "shifts_back"}
 
 
@@ -187,14 +179,10 @@ class PermutePlan(Plan):
     op = "permute_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.PERMUTE
-    descriptor_type: ClassVar = PermuteDescriptor
-    args_type: ClassVar = PermuteArgs
     shapes: ClassVar = {"x": "input_shape", "y": "output_shape"}
 
 
 class PermuteBackwardPlan(PermutePlan):
     __slots__ = ()
-    descriptor_type = PermuteBackwardDescriptor
-    args_type = PermuteBackwardArgs
     names: ClassVar = {**_BACK, "dims": "dims_back", "input_shape": "output_shape"}
     shapes: ClassVar = {"dy": "output_shape", "dx": "input_shape"}

@@ -112,8 +112,6 @@ class PadPlan(Plan):
     op = "pad_{kind}_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.PAD
-    descriptor_type = PadDescriptor
-    args_type = PadArgs
     names: ClassVar = {"value": "stored_value"}
 
 
@@ -122,6 +120,4 @@ class PadBackwardPlan(Plan):
     op = "pad_{kind}_backward_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.PAD
-    descriptor_type = PadBackwardDescriptor
-    args_type = PadBackwardArgs
     shapes: ClassVar = {"dy": "output_shape", "dx": "input_shape"}

@@ -163,8 +163,6 @@ class ContiguizePlan(_ByWidth):
     op = "contiguize_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.CONTIGUIZE
-    descriptor_type = ContiguizeDescriptor
-    args_type = ContiguizeArgs
     shapes: ClassVar = {"dest": "shape", "source": "shape"}
 
     def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -179,14 +177,10 @@ class WriteSlicePlan(_ByWidth):
     op = "write_slice_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.WRITE_SLICE
-    descriptor_type: ClassVar = WriteSliceDescriptor
-    args_type: ClassVar = WriteSliceArgs
     shapes: ClassVar = {"dest": "dest_shape", "source": "source_shape"}
 
 
 class WriteSliceFromPlan(WriteSlicePlan):
     __slots__ = ()
     op = "write_slice_{T}_doff"
-    descriptor_type = WriteSliceFromDescriptor
-    args_type = WriteSliceFromArgs
     names: ClassVar = {"dyn_start_dev": "start"}

@@ -74,14 +74,10 @@ class TriuPlan(Plan):
     op = "triu_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.TRIU
-    descriptor_type: ClassVar = TriuDescriptor
-    args_type: ClassVar = TriuArgs
 
 
 class TriuBackwardPlan(TriuPlan):
     __slots__ = ()
-    descriptor_type = TriuBackwardDescriptor
-    args_type = TriuBackwardArgs
     names: ClassVar = _BACK
 
 
@@ -90,12 +86,8 @@ class TrilPlan(Plan):
     op = "tril_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.TRIL
-    descriptor_type: ClassVar = TrilDescriptor
-    args_type: ClassVar = TrilArgs
 
 
 class TrilBackwardPlan(TrilPlan):
     __slots__ = ()
-    descriptor_type = TrilBackwardDescriptor
-    args_type = TrilBackwardArgs
     names: ClassVar = _BACK

@@ -12,7 +12,7 @@ namespace bk {
 
 // Marlin. `weights` has, for every 16 terms along k and 64 columns, 128 words: words 4i to 4i + 3 are lane i's of a warp, one
 // for each 16 columns, and an element's place in its word is that in the fragments of a tensor core's step. The scales of 64
-// columns, or of 32 where one serves a whole column, are permuted likewise.
+// columns, or of 32 where one serves a whole column, stand where marlin_scale_place says.
 struct MarlinProduct {
     int64_t m, n, k, group;  // group is k where one scale serves a whole column
     const f16* a;

@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(32 * kW4Warps)
             }
 #pragma unroll
             for (int q = 0; q < kTiles; ++q) {
-                uint32_t columns[4];  // elements 0, 1 of column g, then of g + 8; elements 2, 3 likewise
+                uint32_t columns[4];  // elements 0, 1 of columns g and g + 8, then elements 2, 3 of both
 #pragma unroll
                 for (int v = 0; v < 4; ++v) {
                     const uint32_t pair = raised_pair(words[s][q], v % 2 * 2 + v / 2);

@@ -1,7 +1,6 @@
 // What the ops share that add elements into places along one axis: checks, where the output lies, and the scatter itself.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -9,6 +8,7 @@
 #include "core/abi/operand.h"
 #include "core/abi/strided_args.h"
 #include "core/rows/scatter_reduce.h"
+#include "indexing/placed.h"
 
 namespace bk {
 
@@ -40,23 +40,14 @@ struct AccumulatedAxis {
 
     BK_COLD Status check(std::initializer_list<NamedStrides> strides) const {
         BK_TRY(check_shape(count_name, count, rank, shape_name, shape, strides, {}));
-        if (axis < 0 || axis >= rank)
-            return fail(Status::kInvalidProblem, "%s is %d, must be in [0, rank), and rank is %d", axis_name, axis, rank);
+        BK_TRY(require_axis(axis_name, axis, rank));
         return require_non_negative({{extent_name, extent}});
     }
 
     // Of an array that has `extent` elements along the axis.
     BK_COLD Status locate(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
                           const int64_t* strides) const {
-        int32_t own[kMaxRank] = {};
-        std::copy(shape, shape + rank, own);
-        own[axis] = extent;
-        BK_TRY(locate_strided(operand, name, role, size, strides_name, rank, own, strides, nullptr));
-        if (operand->has_elements()) BK_TRY(require_distinct({strides_name, strides}, rank, own));
-        operand->rank = 0;  // `own` ends here, and no other operand has its extents
-        operand->shape = nullptr;
-        operand->strides = nullptr;
-        return Status::kOk;
+        return locate_placed(operand, name, role, size, strides_name, rank, shape, axis, extent, strides);
     }
 
     // stride_index null: one index for all that lies beside it, one after another.

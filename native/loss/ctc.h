@@ -72,7 +72,7 @@ struct CtcForward {
     bool zeroes_infinity;
     C* alpha;
     C* losses;  // of each sample; may be null
-    T* out;     // likewise
+    T* out;     // the losses of all samples, rounded to T; may be null
 
     BK_HD C loss(int64_t n) const {
         const C found = batch.loss(alpha, n);

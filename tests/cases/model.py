@@ -6,6 +6,7 @@ finds the order of arguments in the table and needs nothing else to call any dty
 
 import dataclasses
 import functools
+import math
 import zlib
 from collections.abc import Callable
 
@@ -32,9 +33,13 @@ class Array:
     shape: tuple[int, ...]
     values: np.ndarray | None = None
     strides: tuple[int, ...] | None = None
+    _encoded: tuple[object, np.ndarray] | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def bits(self) -> np.ndarray:
-        return encode(self.values, self.dtype)
+        """Of the values, which are not changed in place: a problem is launched many times, and encoded once."""
+        if self._encoded is None or self._encoded[0] is not self.values:
+            self._encoded = self.values, encode(self.values, self.dtype)
+        return self._encoded[1]
 
 
 @dataclasses.dataclass
@@ -53,6 +58,11 @@ class Problem:
     host: dict[str, tuple[int, ...] | None] = dataclasses.field(default_factory=dict)
     null: tuple[str, ...] = ()
     function: str = ""
+
+    @property
+    def longest(self) -> int:
+        """Elements of the largest array."""
+        return max((math.prod(array.shape) for array in self.arrays.values()), default=0)
 
 
 @dataclasses.dataclass

@@ -23,6 +23,7 @@ from .launch import (
     OPS,
     ROOT,
     ROWS,
+    SANITIZED,
     Launch,
     Outcome,
     can_implement,
@@ -35,7 +36,7 @@ from .memory import FINITE_POISON, NAN_POISON, Guarded, cuda_check, dense_stride
 
 __all__ = [
     "COMPUTE", "FINITE_POISON", "FLOATS", "FP8", "INTEGERS", "LARGEST", "LIMITS", "NAN_POISON", "OPS", "PACKED", "ROOT",
-    "ROWS", "SMALLEST", "SMALLEST_NORMAL", "UNIT_ROUNDOFF", "Guarded", "Launch", "Outcome", "can_implement",
-    "claims_determinism", "cuda_check", "decode", "dense_strides", "encode", "is_float", "itemsize", "last_error",
-    "launch", "memory_of", "round_to", "width", "workspace_size",
+    "ROWS", "SANITIZED", "SMALLEST", "SMALLEST_NORMAL", "UNIT_ROUNDOFF", "Guarded", "Launch", "Outcome",
+    "can_implement", "claims_determinism", "cuda_check", "decode", "dense_strides", "encode", "is_float", "itemsize",
+    "last_error", "launch", "memory_of", "round_to", "width", "workspace_size",
 ]  # fmt: skip

@@ -1,5 +1,6 @@
 """Calls an op by name with a Problem, on guarded memory, and says what came of it."""
 
+import ctypes
 import dataclasses
 import pathlib
 
@@ -11,6 +12,8 @@ from tools.oracle.numerics import decode, is_float
 from .memory import FINITE_POISON, INDEX_GUARD, NAN_POISON, Guarded, guarded_bytes, memory_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Whether this is `make san`, which makes one of the calls that touch the same memory.
+SANITIZED = hasattr(ctypes.CDLL(None), "__asan_init")
 ROWS = {row.name: row for row in _optable.rows()}
 # op -> (row, its slots: function F, dtypes T, U, I)
 OPS = {name: (op.row, op.slots) for name, op in _optable.ops().items()}
@@ -104,8 +107,9 @@ class Launch:
                 self.buffers[p.name] = None
             elif p.name not in alias:
                 fill = poison if p.is_output or is_float(array.dtype) else INDEX_GUARD
+                bits = None if array.values is None else array.bits()
                 self.buffers[p.name] = Guarded(
-                    self.memory, array.dtype, array.shape, array.strides, array.values, fill, at, shift.get(p.name, 0)
+                    self.memory, array.dtype, array.shape, array.strides, bits, fill, at, shift.get(p.name, 0)
                 )
         for name, source in alias.items():
             self.buffers[name] = self.buffers[source]
@@ -166,6 +170,6 @@ def claims_determinism(library, op: str, workspace) -> bool:
 
 
 __all__ = [
-    "FINITE_POISON", "NAN_POISON", "OPS", "ROOT", "ROWS", "Launch", "Outcome", "can_implement", "claims_determinism",
-    "last_error", "launch", "workspace_size",
+    "FINITE_POISON", "NAN_POISON", "OPS", "ROOT", "ROWS", "SANITIZED", "Launch", "Outcome", "can_implement",
+    "claims_determinism", "last_error", "launch", "workspace_size",
 ]  # fmt: skip

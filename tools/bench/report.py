@@ -17,7 +17,7 @@ def render(rows: Sequence[dict[str, Any]]) -> str:
     for row in rows:
         ours, peer = row["ours_us"], row["peer_us"]
         cells = [row["name"], row["dtype"]]
-        cells += [f"{v:.1f}" for v in (ours["p20"], ours["median"], ours["p80"])] if ours else ["WRONG", "-", "-"]
+        cells += [f"{v:.1f}" for v in (ours["p20"], ours["median"], ours["p80"])] if ours else ["FAILED", "-", "-"]
         cells += [row["peer"] or "-", f"{peer['median']:.1f}" if peer else "-", _number(row["times_peer"])]
         cells += [_number(row["of_copy"]), ", ".join(map(_bound, row["bounds"])) or "-", _MET[row["met"]]]
         body.append(cells)
@@ -52,7 +52,9 @@ def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 def write_json(path: str, document: dict[str, Any]) -> None:
     target = pathlib.Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(document, indent=1) + "\n")
+    part = target.with_name(f"{target.name}.part")  # whoever reads the file finds a whole one
+    part.write_text(json.dumps(document, indent=1) + "\n")
+    part.replace(target)
 
 
 def _number(value: float | None) -> str:

@@ -45,7 +45,7 @@ void run_fused(const Body& body) {
     run_fused_baseline(body);
 }
 
-// The same, each operation rounded.
+// body(), compiled for the instruction set of kBytes, with each operation rounded by itself.
 template <int kBytes, class Body>
 void run_unfused(const Body& body) {
     const auto range = [&](int64_t, int64_t) { body(); };

@@ -7,8 +7,9 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from baracuda._optable import rows
 from tools.bench.problems import elementwise
 from tools.bench.record import Bench, row_named
 
@@ -18,15 +19,22 @@ FAMILIES = [module for module in MODULES if module is not elementwise and hasatt
 UNMEASURED: dict[str, str] = {k: v for module in MODULES for k, v in getattr(module, "UNMEASURED", {}).items()}
 
 
-def benches(backend: str, only: str = "", numel: int = 1 << 16, pointwise: bool = False) -> Iterator[Bench]:
-    """Those of a backend whose name contains `only`; `pointwise` leaves the elementwise ones, of `numel` elements."""
-    if not pointwise:
-        for family in (elementwise.lerp, *(module.benches for module in FAMILIES)):
-            for bench in family(backend):
-                for each in (bench, *_variants(bench)):
-                    if only in each.name:
-                        yield each
-    yield from (bench for bench in elementwise.benches(backend, numel) if only in bench.name)
+def families() -> list[str]:
+    return sorted({row.family for row in rows()})
+
+
+def benches(backend: str, only: str = "", numel: int = 1 << 16, of: Collection[str] = ()) -> Iterator[Bench]:
+    """Those of a backend whose name contains `only`, of the families `of` or of all; elementwise ones of `numel`."""
+    for bench in _all(backend, numel):
+        if only in bench.name and (not of or row_named(bench.row).family in of):
+            yield bench
+
+
+def _all(backend: str, numel: int) -> Iterator[Bench]:
+    for family in (elementwise.lerp, *(module.benches for module in FAMILIES)):
+        for bench in family(backend):
+            yield from (bench, *_variants(bench))
+    yield from elementwise.benches(backend, numel)
 
 
 def _variants(bench: Bench) -> Iterator[Bench]:

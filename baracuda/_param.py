@@ -1,0 +1,59 @@
+"""A parameter of a C function, as the op tables have it.
+
+The generators read this file by its path, before there is anything that the package could be imported with: it imports
+nothing of the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
+# What T.bits and T.compute are, where they are not T.
+FORMS = {
+    "bits": {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"},
+    "compute": {"f16": "f32", "bf16": "f32"},
+}
+
+
+class Param(NamedTuple):
+    """A C parameter; direction is "" for a scalar, "host" for an array in host memory, else in, out or inout, with a
+    "?" where the pointer may be NULL.
+
+    shape    extents of an array, in names of other parameters: "num_bags, embedding_dim"
+    role     "operand" for a pointer. Of the others: extent, a number of elements or rows; rank; shape; stride, the
+             strides of an operand; pitch, the elements from one row of it to the next; axis; offset, where a part of
+             an operand lies; mode, a choice between variants; parameter, a number of the function
+    of       the operand whose strides, pitch or offset it is
+    default  None where there is none, or where functions differ in it (Row.defaults)
+    """
+
+    name: str
+    dtype: str  # symbol spelling, or a slot: T, U, I, T.bits, T.compute
+    direction: str
+    shape: str
+    role: str
+    of: str
+    default: float | int | None
+
+    @property
+    def is_pointer(self) -> bool:
+        """Whether it points to an operand."""
+        return self.direction not in ("", "host")
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it is a pointer that is never NULL, but for inputs that no wanted output reads."""
+        return self.is_pointer and not self.direction.endswith("?")
+
+    @property
+    def is_output(self) -> bool:
+        """Whether something is written there."""
+        return "out" in self.direction
+
+    def dtype_of(self, slots: Mapping[str, str]) -> str:
+        """Symbol spelling of its dtype, or of the elements behind it, for the choices of the slots."""
+        slot, _, form = self.dtype.partition(".")
+        dtype = slots.get(slot, slot)
+        return FORMS[form].get(dtype, dtype) if form else dtype

@@ -1,0 +1,144 @@
+"""`python -m tools.bench`: a problem that fails is a row, and what was measured is kept. Times do not matter here."""
+
+import dataclasses
+import json
+import signal
+
+import numpy as np
+import pytest
+
+from tools.bench import __main__ as program
+from tools.bench import problems, run
+from tools.bench.problems.segment import check_fold, in_order, made
+from tools.bench.record import Bound, row_named
+
+pytestmark = pytest.mark.unsanitized("the ops run in test_ops")
+
+
+def problem(name, check=lambda problem: "", **given):
+    bench = made("cpu", "segment_sum", in_order, Bound("copy", 0.1))
+    small = {k: dataclasses.replace(v, shape=(64, *v.shape[1:])) for k, v in bench.arrays.items()}
+    small["segment_ids"] = dataclasses.replace(small["segment_ids"], fill=lambda rng: np.arange(64) // 8)
+    scalars = {"n": 64, "d": 128, "num_segments": 64}
+    return dataclasses.replace(
+        bench,
+        name=name,
+        arrays=small,
+        scalars=scalars | given.pop("scalars", {}),
+        check=check,
+        dtypes=("f32",),
+        **given,
+    )
+
+
+def raises(problem):
+    raise ValueError("cannot say")
+
+
+GOOD, LAST = problem("good"), problem("last", bounds=(Bound("times", 9.0, "wrong"),))
+WRONG = problem("wrong", lambda problem: "output[3] is 7, expected 8")
+RAISES = problem("raises", raises)
+REFUSED = problem("refused", scalars={"d": -1})
+
+
+def copy(own):
+    own.copies.append({"how": "none", "bytes_per_second": 1e9})
+
+
+@pytest.fixture
+def measured(monkeypatch, tmp_path, library, capsys):
+    def bench(found, *arguments):
+        monkeypatch.setattr(problems, "_all", lambda backend, numel: iter(found))
+        monkeypatch.setattr(run.Run, "measure_copy", copy)
+        monkeypatch.setattr(run, "host_costs", lambda data: [])
+        path = tmp_path / "bench.json"
+        status = program.main(["--quick", "--no-torch", "--json", str(path), *arguments])
+        return status, json.loads(path.read_text()), capsys.readouterr().out
+
+    return bench
+
+
+def test_what_fails_is_a_row(measured):
+    status, document, out = measured([GOOD, WRONG, RAISES, REFUSED, LAST])
+    rows = {row["name"]: row for row in document["rows"]}
+    assert status == 1 and document["finished"] and list(rows) == ["good", "wrong", "raises", "refused", "last"]
+    assert [name for name, row in rows.items() if row["ours_us"]] == ["good", "last"]
+    assert rows["good"]["error"] == "" and rows["last"]["met"] is None, "what it is compared with failed"
+    for name, reason in (
+        ("wrong", "output[3] is 7, expected 8"),
+        ("raises", "ValueError: cannot say"),
+        ("refused", "InvalidProblemError: "),
+    ):
+        assert rows[name]["error"].startswith(reason) and rows[name]["of_copy"] is None
+        assert f"FAILED: {name} f32: {reason}" in out
+        assert any(line.split()[:3] == [name, "f32", "FAILED"] for line in out.splitlines()), out
+    assert "5 rows, 3 failed" in out
+
+
+def test_all_well(measured):
+    status, document, out = measured([GOOD])
+    assert status == 0 and document["unreached"] == [] and "1 rows, 0 failed" in out
+
+
+def test_no_problem_is_begun_when_the_time_is_over(measured):
+    status, document, out = measured([GOOD, LAST], "--seconds", "0")
+    assert status == 0 and document["rows"] == [] and not document["finished"]
+    assert document["unreached"] == ["good f32", "last f32"]
+    assert "0 s are over: 2 problems were not reached, the first good f32" in out
+
+
+def test_an_interrupt_keeps_what_there_is(measured):
+    """`timeout` sends SIGTERM, a user SIGINT."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        stopped = problem("stopped", lambda problem, number=number: signal.raise_signal(number))
+        _, document, out = measured([GOOD, stopped, LAST])
+        assert [row["name"] for row in document["rows"]] == ["good"] and document["unreached"] == ["last f32"]
+        assert document["interrupted"] == "interrupted" in out
+
+
+def test_json_as_it_goes(monkeypatch, measured):
+    """Each problem finds the rows before it in the file."""
+    monkeypatch.setattr(run, "_SAVE", 0.0)
+    saved = []
+    monkeypatch.setattr(
+        run.report, "write_json", lambda path, document, write=run.report.write_json: (
+            saved.append((len(document["rows"]), document["finished"])), write(path, document))
+    )  # fmt: skip
+    measured([GOOD, WRONG, LAST])
+    assert saved == [(1, False), (2, False), (3, False), (3, True)]
+
+
+def test_a_lost_device_ends_it(monkeypatch, measured):
+    def synchronize(*_, **__):
+        raise RuntimeError("an illegal memory access was encountered")
+
+    monkeypatch.setattr(run.bk, "synchronize", synchronize)
+    status, document, _ = measured([GOOD, LAST])
+    assert status == 1 and document["unreached"] == ["last f32"]
+    assert document["interrupted"].startswith("the device is lost: RuntimeError: an illegal")
+    assert document["rows"][0]["error"].startswith("RuntimeError")
+
+
+def test_families():
+    assert {"segment", "norm", "elementwise"} <= set(problems.families())
+    chosen = list(problems.benches("cuda", of=("segment",)))
+    assert chosen and all(bench.row.startswith(("segment", "unsorted_segment")) for bench in chosen)
+    assert set(problems.families()) == {row_named(bench.row).family for bench in problems.benches("cuda")}
+
+
+@pytest.mark.parametrize("terms", [[1.0, -1.0 + 2.0**-12], [3.0, 4.0]])
+def test_the_bound_of_a_mean(terms):
+    """It is of the terms, not of the mean, which may be next to nothing beside them."""
+
+    class Fake:
+        dtype, indices = "f32", {"segment_ids": np.zeros(2, np.int64)}
+        bench = problem("mean", scalars={"num_segments": 1})
+        buffers = data = None
+
+    mean = np.float64(sum(terms)) / 2
+    for error, found in ((2.0**-23, ""), (1e-4, "output[0] is")):
+        values = {"input": np.float64(terms)[:, None], "output": np.float64([[mean + error]])}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tools.bench.problems.segment.rows", lambda _, name, index, v=values: v[name][index])
+            patch.setattr("tools.bench.problems.segment.picks", lambda *_: np.array([0]))
+            assert check_fold("mean")(Fake()).startswith(found) and bool(found) == bool(check_fold("mean")(Fake()))

@@ -1,0 +1,192 @@
+"""One run of the benchmark: what it has measured so far, and the JSON of it, which is written as it goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import baracuda as bk
+from tools.bench import report
+from tools.bench.data import Data
+from tools.bench.host import host_costs
+from tools.bench.problem import Problem
+from tools.bench.record import Bench, Operand
+from tools.bench.timing import Call
+
+_SAVE = 2.0  # seconds between two writings of the JSON
+
+Row = dict[str, Any]
+
+
+class Run:
+    """rows         a line of the table each: what was measured, and what failed with the reason
+    unreached    the problems that there was no time for, or no device any more
+    interrupted  why it stopped before the last problem; empty if it did not
+    """
+
+    def __init__(self, data: Data, clock: Any, brief: Any, size: str, facts: dict[str, Any], path: str = "") -> None:
+        self.data, self.clock, self.brief, self.size, self.path = data, clock, brief, size, path
+        self.facts = facts
+        self.copies: list[Row] = []
+        self.rows: list[Row] = []
+        self.host: list[Row] = []
+        self.unreached: list[str] = []
+        self.interrupted = ""
+        self.errors: list[str] = []  # of what is no problem
+        self._saved = 0.0
+
+    def all(self, problems: Sequence[tuple[Bench, str]], seconds: float | None) -> None:
+        """Copies, every problem, copies again and the host's costs; no problem is begun after `seconds`."""
+        start = time.perf_counter()
+        self.apart("copy", self.measure_copy)
+        left = iter(problems)
+        try:
+            for bench, dtype in left:
+                if seconds is not None and time.perf_counter() - start >= seconds:
+                    self.interrupted = f"{seconds:g} s are over"
+                    self.unreached.append(f"{bench.name} {dtype}")
+                    break
+                self.add(bench, dtype)
+                if self.interrupted:
+                    break
+        except KeyboardInterrupt:
+            self.interrupted = "interrupted"
+        self.unreached += [f"{bench.name} {dtype}" for bench, dtype in left]
+        if not self.interrupted.startswith("the device is lost"):
+            self.apart("copy", self.measure_copy)
+            self.apart("host", lambda: self.host.extend(host_costs(self.data)))
+        self.save(finished=True)
+
+    def add(self, bench: Bench, dtype: str) -> None:
+        """A row for the problem, whatever becomes of it."""
+        try:
+            row = measure(Problem(self.data, bench, dtype), self.brief if bench.brief else self.clock)
+        except Exception as error:  # one problem's, of an op or of a peer, is no other's
+            row = failed(bench, dtype, described(error))
+            self.check_device()
+        if row:
+            say(f"  {bench.name} {dtype}: {row['error'] or '{:.1f} us'.format(row['ours_us']['median'])}")
+            self.rows.append(row)
+            if time.perf_counter() - self._saved > _SAVE:
+                self.save()
+
+    def apart(self, name: str, call: Call) -> None:
+        """What is no problem fails by itself."""
+        try:
+            call()
+        except Exception as error:
+            self.errors.append(f"{name}: {described(error)}")
+            say(f"  {self.errors[-1]}")
+
+    def check_device(self) -> None:
+        """After an address that is none, CUDA refuses whatever the process asks for."""
+        try:
+            bk.synchronize(self.data.stream, library=self.data.library)
+        except Exception as error:
+            self.interrupted = f"the device is lost: {described(error)}"
+
+    def measure_copy(self) -> None:
+        """Bytes read and written a second by the plainest copies there are."""
+        data = self.data
+        operand = Operand((1 << (28 if self.size == "cuda" else 24),), "normal")
+        source, target = (data.make(operand, "f32", place) for place in range(2))
+        calls: list[tuple[str, Call]] = []
+        if data.device == "cuda":
+            from cuda.bindings import runtime
+
+            kind = runtime.cudaMemcpyKind.cudaMemcpyDeviceToDevice
+            operands = (target.ptr, source.ptr, source.nbytes, kind, data.stream)
+            calls.append(("cudaMemcpyAsync", lambda: runtime.cudaMemcpyAsync(*operands)))
+        else:
+            calls.append(("NumPy", lambda: target.numpy.__setitem__(slice(None), source.numpy)))
+        if data.torch is not None:
+            calls.append(("torch copy_", lambda: target.torch.copy_(source.torch)))
+        times = self.clock.measure([call for _, call in calls])
+        self.copies += [
+            {"how": how, "us": vars(time), "bytes_per_second": 2 * source.nbytes / (time.median * 1e-6)}
+            for (how, _), time in zip(calls, times)
+        ]
+
+    def document(self, *, finished: bool) -> dict[str, Any]:
+        ceiling = max((copy["bytes_per_second"] for copy in self.copies), default=None)
+        for row in self.rows:
+            judge(row, self.rows, ceiling)
+        return {
+            "environment": self.facts,
+            "problems": self.size,
+            "finished": finished and not self.interrupted,
+            "interrupted": self.interrupted,
+            "unreached": self.unreached,
+            "errors": self.errors,
+            "ceiling": ceiling,
+            "copies": self.copies,
+            "rows": self.rows,
+            "host": self.host,
+        }
+
+    def save(self, *, finished: bool = False) -> None:
+        document = self.document(finished=finished)
+        if self.path:
+            report.write_json(self.path, document)
+        self._saved = time.perf_counter()
+
+
+def measure(problem: Problem, clock: Any) -> Row:
+    """The line of the table; empty for a problem that another one already stands for. What is wrong is not timed."""
+    bench, dtype = problem.bench, problem.dtype
+    if bench.workspace and problem.workspace is None and not bench.brief:
+        return {}  # none is needed: the variant without a workspace is the same
+    ours = problem.launch()
+    ours()
+    bk.synchronize(problem.data.stream, library=problem.data.library)
+    if error := problem.check():
+        return failed(bench, dtype, error)
+    others = problem.peers(problem.data.device == "cuda")
+    times = clock.measure([ours, *(call for _, call in others)])
+    named = [(name, time) for (name, _), time in zip(others, times[1:])]
+    peer = min(named, key=lambda item: item[1].median, default=None)
+    return {
+        **named_row(bench, dtype), "bytes": problem.nbytes,
+        "workspace_bytes": problem.workspace.nbytes if problem.workspace else 0, "ours_us": vars(times[0]),
+        "peer": peer[0] if peer else None, "peer_us": vars(peer[1]) if peer else None, "error": "",
+    }  # fmt: skip
+
+
+def failed(bench: Bench, dtype: str, error: str) -> Row:
+    """The line of a problem whose results are wrong, or that raised."""
+    missing = dict.fromkeys(("bytes", "workspace_bytes", "ours_us", "peer", "peer_us"))
+    return {**named_row(bench, dtype), **missing, "error": error}
+
+
+def named_row(bench: Bench, dtype: str) -> Row:
+    bounds = [bound for bound in bench.bounds if dtype in (bound.dtypes or (dtype,))]
+    return {
+        "op": bench.op(dtype).name, "name": bench.name, "dtype": dtype,
+        "bounds": [{"kind": bound.kind, "value": bound.value, "other": bound.other} for bound in bounds],
+    }  # fmt: skip
+
+
+def described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def judge(row: Row, rows: Iterable[Row], ceiling: float | None) -> None:
+    """Add the ratios, and whether every bound is met; None where one cannot be told."""
+    ours = row["ours_us"]["median"] if row["ours_us"] else None
+    row["times_peer"] = row["peer_us"]["median"] / ours if ours and row["peer_us"] else None
+    row["of_copy"] = row["bytes"] / (ours * 1e-6) / ceiling if ours and ceiling else None
+    verdicts = []
+    for bound in row["bounds"]:
+        if bound["kind"] == "times":
+            same = (r["ours_us"] for r in rows if (r["name"], r["dtype"]) == (bound["other"], row["dtype"]))
+            other = next(same, None)
+            verdicts.append(ours <= bound["value"] * other["median"] if ours and other else None)
+        else:
+            reached = row["of_copy" if bound["kind"] == "copy" else "times_peer"]
+            verdicts.append(None if reached is None else reached >= bound["value"])
+    row["met"] = False if False in verdicts else None if None in verdicts or not verdicts else True
+
+
+def say(text: str, end: str = "\n") -> None:
+    print(text, end=end, flush=True)
