@@ -16176,6 +16176,72 @@ BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e5m2_run(int64_t 
 BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e5m2_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
 
 /*
+ * pad_reflect_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[c] = the sum of the elements of dy to which pad_reflect copied x[c]; 0 where there is none, after a crop. A
+ * sum in f32 (f64 for f64), rounded once; an element that was copied once has the gradient of that place, bit for
+ * bit.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [output_shape]
+ *   out   dx: T [input_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+
+/*
+ * pad_replicate_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[c] = the sum of the elements of dy to which pad_replicate copied x[c], as pad_reflect_backward adds them:
+ * those at the edge have all of their side.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [output_shape]
+ *   out   dx: T [input_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+
+/*
+ * pad_circular_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[c] = the sum of the elements of dy to which pad_circular copied x[c], as pad_reflect_backward adds them.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [output_shape]
+ *   out   dx: T [input_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+
+/*
  * repeat_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
  * y[c] = x[c mod input_shape]: tiles x along every axis. An output extent need not be a multiple of the input's.
  *   host  input_shape: i32 [rank]

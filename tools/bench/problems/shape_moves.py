@@ -182,6 +182,60 @@ def pads(sizes: Sizes) -> Any:
     )
 
 
+def pad_gradients(sizes: Sizes) -> Any:
+    """Of images, three elements of padding on each side."""
+    images = (16, 32, 512, 512) if sizes.backend == "cuda" else (2, 3, 256, 256)
+    out = (*images[:2], *[e + 6 for e in images[2:]])
+    for mode, (numpy, torch) in PADS.items():
+        if mode == "constant":
+            continue
+        source = [np.pad(np.arange(e), 3, numpy) for e in images[2:]]
+
+        def check(problem: Any, source: Any = source) -> str:
+            plane, size = math.prod(out[2:]), math.prod(images[2:])
+            dy, dx = problem.buffers["dy"], problem.buffers["dx"]
+            for image in (0, math.prod(images[:2]) - 1):
+                cells = problem.data.cells(dy, np.arange(image * plane, (image + 1) * plane)).reshape(out[2:])
+                expected = np.zeros(images[2:])
+                np.add.at(expected, np.ix_(*source), cells.astype(np.float64))
+                got = problem.data.cells(dx, np.arange(image * size, (image + 1) * size)).reshape(images[2:])
+                if not np.allclose(got, expected, 1e-2, 1e-2):
+                    return f"dx of image {image} is wrong by {np.abs(got - expected).max()}"
+            return ""
+
+        def by_torch(m: Any, t: Any, torch: str = torch) -> Any:
+            backward = getattr(m.ops.aten, {"reflect": "reflection", "replicate": "replication"}.get(torch, "")
+                               + "_pad2d_backward", None)  # fmt: skip
+            x = t["dx"].detach().clone().requires_grad_()
+            y = m.nn.functional.pad(x, (3, 3, 3, 3), mode=torch)
+            if backward is not None:
+                return lambda: backward(t["dy"], x.detach(), (3, 3, 3, 3))
+            return lambda: m.autograd.grad(y, x, t["dy"], retain_graph=True)
+
+        def by_numpy(a: Any, source: Any = source) -> Any:
+            def run() -> None:
+                a["dx"][...] = 0
+                np.add.at(a["dx"], (slice(None), slice(None), *np.ix_(*source)), a["dy"])
+
+            return run
+
+        yield Bench(
+            name=f"pad_{mode}_backward",
+            row=f"pad_{mode}_backward_{{T}}",
+            dtypes=DTYPES,
+            bounds=sizes.bounds(0.8),
+            scalars={
+                "input_shape": images,
+                "output_shape": out,
+                "pad_low": (0, 0, 3, 3),
+                "input_numel": math.prod(images),
+            },
+            arrays={"dy": Operand(out, "normal"), "dx": Operand(images)},
+            check=check,
+            **peers(by_torch, by_numpy),
+        )
+
+
 def moves(sizes: Sizes) -> Any:
     shape = (sizes.rows, sizes.columns)
     arrays = {"x": Operand(shape, "normal"), "y": Operand(shape)}
@@ -386,5 +440,5 @@ def check_window(dest: Sequence[int], part: Sequence[int], start: Sequence[int])
 
 def benches(backend: str) -> Any:
     sizes = Sizes(backend, *((8192, 16384) if backend == "cuda" else (1024, 1024)))
-    for each in (concats, pads, moves, permutes, triangles, slices):
+    for each in (concats, pads, pad_gradients, moves, permutes, triangles, slices):
         yield from each(sizes)
