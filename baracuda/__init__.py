@@ -137,9 +137,10 @@ if TYPE_CHECKING:
     from baracuda.shape.concat import *  # noqa: F403
     from baracuda.shape.moves import *  # noqa: F403
     from baracuda.shape.pad import *  # noqa: F403
+    from baracuda.shape.repeat import *  # noqa: F403
     from baracuda.shape.slices import *  # noqa: F403
     from baracuda.shape.triangle import *  # noqa: F403
-    from baracuda.shape_layout import *  # noqa: F403
+    from baracuda.shape.windows import *  # noqa: F403
     from baracuda.softmaxes import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -205,9 +206,10 @@ _OPS = {
     "shape.concat": "Concat ConcatBackward",
     "shape.moves": "Flip FlipBackward Permute PermuteBackward Roll RollBackward",
     "shape.pad": "Pad PadBackward",
+    "shape.repeat": "Repeat RepeatBackward RepeatInterleave RepeatInterleaveBackward",
     "shape.slices": "Contiguize WriteSlice WriteSliceFrom",
     "shape.triangle": "Tril TrilBackward Triu TriuBackward",
-    "shape_layout": "Repeat RepeatBackward",
+    "shape.windows": "Unfold UnfoldBackward",
     "softmaxes": (
         "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward MaskedSoftmax "
         "MaskedSoftmaxBackward SoftmaxToF32 SoftmaxToF32Backward Entmax15 Entmax15Backward"
