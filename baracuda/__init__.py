@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from baracuda.indexing.gather import *  # noqa: F403
     from baracuda.indexing.masked import *  # noqa: F403
     from baracuda.indexing.scatter import *  # noqa: F403
+    from baracuda.joins import *  # noqa: F403
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
     from baracuda.loss.logits import *  # noqa: F403
@@ -223,6 +224,7 @@ _LAZY |= dict.fromkeys(
     ("ROPE_DEFAULT_BASE", "LinearScaling", "LongRoPEScaling", "RopeScaledTableBuilder", "YaRNScaling"), "rotary"
 )
 _LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
+_LAZY |= dict.fromkeys(("concatenate", "meshgrid", "split", "stack"), "joins")
 
 
 if not TYPE_CHECKING:  # for type checkers a name that is misspelt is none

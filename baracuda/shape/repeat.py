@@ -147,6 +147,7 @@ class RepeatInterleavePlan(Plan):
     kind = ShapeLayoutKind.REPEAT_INTERLEAVE
     descriptor_type = RepeatInterleaveDescriptor
     args_type = RepeatInterleaveArgs
+    names: ClassVar = {"repeat_count": "repeats"}
     shapes: ClassVar = {"x": "input_shape", "y": "output_shape"}
 
 
@@ -157,4 +158,5 @@ class RepeatInterleaveBackwardPlan(Plan):
     kind = ShapeLayoutKind.REPEAT_INTERLEAVE
     descriptor_type = RepeatInterleaveBackwardDescriptor
     args_type = RepeatInterleaveBackwardArgs
+    names: ClassVar = {"repeat_count": "repeats"}
     shapes: ClassVar = {"dy": "output_shape", "dx": "input_shape"}

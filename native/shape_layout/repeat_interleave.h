@@ -17,20 +17,20 @@ struct InterleavedAxis {
     int32_t rank;
     const int32_t* input_shape;
     int32_t repeat_dim;
-    int32_t repeats;
+    int32_t repeat_count;
 
     // What can be said before the shape is known to be there.
     BK_COLD Status check() const {
         if (repeat_dim < 0 || repeat_dim >= rank)
             return fail(Status::kInvalidProblem, "repeat_dim is %d, must be in [0, rank), and rank is %d", repeat_dim, rank);
-        if (repeats < 0) return fail(Status::kInvalidProblem, "repeats is %d, must be >= 0", repeats);
-        if (int64_t{input_shape[repeat_dim]} * repeats > INT32_MAX)
-            return fail(Status::kInvalidProblem, "repeats is %d: there would be 2^31 or more elements along repeat_dim", repeats);
+        if (repeat_count < 0) return fail(Status::kInvalidProblem, "repeat_count is %d, must be >= 0", repeat_count);
+        if (int64_t{input_shape[repeat_dim]} * repeat_count > INT32_MAX)
+            return fail(Status::kInvalidProblem, "repeat_count is %d: there would be 2^31 or more elements along repeat_dim", repeat_count);
         return Status::kOk;
     }
     Extents extents() const {
         Extents all;
-        for (int32_t d = 0; d < rank; ++d) all.of[d] = input_shape[d] * (d == repeat_dim ? repeats : 1);
+        for (int32_t d = 0; d < rank; ++d) all.of[d] = input_shape[d] * (d == repeat_dim ? repeat_count : 1);
         return all;
     }
 };
@@ -41,7 +41,7 @@ struct RepeatInterleave {
     int32_t rank;
     const int32_t* input_shape;
     int32_t repeat_dim;
-    int32_t repeats;
+    int32_t repeat_count;
     const int64_t* stride_x;
     const int64_t* stride_y;
 
@@ -51,7 +51,7 @@ struct RepeatInterleave {
         BK_TRY(require_shape("input_shape", input_shape, rank));
         BK_TRY(axis().check());
         const Extents extents = axis().extents();
-        return check_shape("output_numel", output_numel, rank, "input_shape with repeats", extents.of, {{"stride_x", stride_x}},
+        return check_shape("output_numel", output_numel, rank, "input_shape with repeat_count", extents.of, {{"stride_x", stride_x}},
                            {{"stride_y", stride_y}});
     }
     Status locate_y(Operand* y, const char* name, Role role, int64_t size) const {
@@ -61,14 +61,14 @@ struct RepeatInterleave {
         CopyLayout layout;
         for (int32_t d = 0; d < rank; ++d) {
             const bool repeated = d == repeat_dim;
-            layout.append(input_shape[d], {stride_y[d] * (repeated ? repeats : 1), stride_x[d]});
-            if (repeated) layout.append(repeats, {stride_y[d], 0});
+            layout.append(input_shape[d], {stride_y[d] * (repeated ? repeat_count : 1), stride_x[d]});
+            if (repeated) layout.append(repeat_count, {stride_y[d], 0});
         }
         return copy_strided(launch, layout, sizeof(T), x, y);
     }
 
 private:
-    InterleavedAxis axis() const { return {rank, input_shape, repeat_dim, repeats}; }
+    InterleavedAxis axis() const { return {rank, input_shape, repeat_dim, repeat_count}; }
 };
 
 template <class T>
@@ -77,17 +77,17 @@ struct RepeatInterleaveBackward {
     int32_t rank;
     const int32_t* input_shape;
     int32_t repeat_dim;
-    int32_t repeats;
+    int32_t repeat_count;
     const int64_t* stride_dy;
     const int64_t* stride_dx;
 
-    Work work() const { return input_numel == 0 ? Work::kNone : repeats == 0 ? Work::kZeros : Work::kAll; }
+    Work work() const { return input_numel == 0 ? Work::kNone : repeat_count == 0 ? Work::kZeros : Work::kAll; }
     BK_COLD Status check() const {
         BK_TRY(check_shape("input_numel", input_numel, rank, "input_shape", input_shape, {{"stride_dy", stride_dy}},
                            {{"stride_dx", stride_dx}}));
         BK_TRY(axis().check());
-        if (repeats > 0 && input_numel > kMostBytes / repeats)
-            return fail(Status::kInvalidProblem, "repeats is %d: dy would have more than 2^47 elements", repeats);
+        if (repeat_count > 0 && input_numel > kMostBytes / repeat_count)
+            return fail(Status::kInvalidProblem, "repeat_count is %d: dy would have more than 2^47 elements", repeat_count);
         return Status::kOk;
     }
     Status locate_dy(Operand* dy, const char* name, Role role, int64_t size) const {
@@ -96,19 +96,19 @@ struct RepeatInterleaveBackward {
     size_t workspace_size() const { return reduce_workspace<SumReducer<T>, T>(axes()); }
     Status run(const T* dy, T* dx, const Launch& launch) const {
         const ReduceAxes<1, 1> over = axes();
-        if (repeats != 1) return reduce(launch, over, SumReducer<T>{false}, outputs(dx), inputs(dy));
+        if (repeat_count != 1) return reduce(launch, over, SumReducer<T>{false}, outputs(dx), inputs(dy));
         CopyLayout layout;  // a sum of one term is that term, the zero's sign and the payload of a NaN with it
         for (int32_t d = 0; d < rank; ++d) layout.append(input_shape[d], {stride_dx[d], stride_dy[d]});
         return copy_strided(launch, layout, sizeof(T), dy, dx);
     }
 
 private:
-    InterleavedAxis axis() const { return {rank, input_shape, repeat_dim, repeats}; }
+    InterleavedAxis axis() const { return {rank, input_shape, repeat_dim, repeat_count}; }
     ReduceAxes<1, 1> axes() const {
         ReduceAxes<1, 1> axes;
         for (int32_t d = 0; d < rank; ++d)
-            axes.kept.append(input_shape[d], {stride_dy[d] * (d == repeat_dim ? repeats : 1), stride_dx[d]});
-        axes.reduced.append(repeats, {stride_dy[repeat_dim]});
+            axes.kept.append(input_shape[d], {stride_dy[d] * (d == repeat_dim ? repeat_count : 1), stride_dx[d]});
+        axes.reduced.append(repeat_count, {stride_dy[repeat_dim]});
         return axes;
     }
 };

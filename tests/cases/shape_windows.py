@@ -78,7 +78,7 @@ class Move:
 
 
 UNFOLD = Move(unfolded, "unfold_dim", "window_size", "window_step")
-INTERLEAVE = Move(interleaved, "repeat_dim", "repeats")
+INTERLEAVE = Move(interleaved, "repeat_dim", "repeat_count")
 UNFOLDS = {  # shape, axis, size, step, layouts
     "one": ((1,), 0, 1, 1, {}),
     "plain": ((9, 9), 1, 3, 2, {}),
@@ -166,7 +166,7 @@ CASES = (
     ),
     *cases(
         "repeat_interleave", INTERLEAVE, INTERLEAVES, ((7, 9), 1, 3),
-        {"repeats": ((-1, "repeats is -1"), (2**31 - 1, f"repeats is {2**31 - 1}"))},
+        {"repeat_count": ((-1, "repeat_count is -1"), (2**31 - 1, f"repeat_count is {2**31 - 1}"))},
         (Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True),),
     ),
 )  # fmt: skip

@@ -297,7 +297,7 @@ def interleaved(sizes: Sizes) -> Any:
     rows, columns, repeats = sizes.rows // 4, sizes.columns, 4
     for name, axis in (("rows", 0), ("columns", 1)):
         wide = (rows * (1 if axis else repeats), columns * (repeats if axis else 1))
-        common = {"repeat_dim": axis, "repeats": repeats, "input_shape": (rows, columns), "rank": 2}
+        common = {"repeat_dim": axis, "repeat_count": repeats, "input_shape": (rows, columns), "rank": 2}
 
         def source(c: Any, axis: int = axis) -> Any:
             return (("x", [x // repeats if d == axis else x for d, x in enumerate(c)], everywhere(c)),)

@@ -1,0 +1,177 @@
+"""Functions on several arrays that are copies by the movers: concatenate, stack, split and meshgrid.
+
+Arrays are those that the functions of `baracuda.functions` take, of one dtype; results are of the kind of the first,
+in its memory and on its stream. Bits are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from baracuda import functions
+from baracuda._functions.arrays import Kind, known, result_kind
+from baracuda._functions.layout import Shape, axis_of
+from baracuda._scalars import INT32_MAX, as_integer, as_integers
+from baracuda.errors import InvalidProblemError
+from baracuda.tensor import TensorRef, tensor
+
+
+def concatenate(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any:
+    """Arrays one behind the other along an axis, along the others of which they have equal extents: a copy each.
+
+    InvalidProblemError for shapes or dtypes that do not fit, and where there is no array.
+    """
+    given, views = _several(arrays)
+    along = axis_of("axis", axis, views[0].shape)
+    for k, view in enumerate(views):
+        if len(view.shape) != len(views[0].shape) or _with(view.shape, along, 0) != _with(views[0].shape, along, 0):
+            raise InvalidProblemError(
+                f"arrays[{k}] has shape {view.shape}, must be that of arrays[0], {views[0].shape}, but along axis {along}"
+            )
+    whole = _with(views[0].shape, along, sum(view.shape[along] for view in views))
+    result = _Result(arrays[0], views[0], whole, out)
+    first = 0
+    for array, view in zip(given, views):
+        if view.numel:
+            _copy(array, view.shape, _part(result.view, along, first, view.shape[along]))
+        first += view.shape[along]
+    return result.finished()
+
+
+def stack(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any:
+    """Arrays of one shape along a new axis, which is `axis` of the result: a copy each.
+
+    InvalidProblemError for shapes or dtypes that differ, and where there is no array.
+    """
+    given, views = _several(arrays)
+    shape = views[0].shape
+    for k, view in enumerate(views):
+        if view.shape != shape:
+            raise InvalidProblemError(f"arrays[{k}] has shape {view.shape}, must be that of arrays[0], {shape}")
+    along = axis_of("axis", axis, (*shape, 1))
+    result = _Result(arrays[0], views[0], (*shape[:along], len(views), *shape[along:]), out)
+    for k, (array, view) in enumerate(zip(given, views)):
+        if view.numel:
+            place = _part(result.view, along, k, 1)
+            strides = (*place.strides[:along], *place.strides[along + 1 :])
+            _copy(array, shape, _viewed(place, place.ptr, shape, strides))
+    return result.finished()
+
+
+def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
+    """Copies of the parts of x along an axis: as many equal ones as `sections` says, or those between the indices in it,
+    as numpy.split has them.
+
+    InvalidProblemError where the parts would not be equal, or an index is none of the axis.
+    """
+    view = tensor(known(x, "x"), "x")
+    along = axis_of("axis", axis, view.shape)
+    extent = view.shape[along]
+    if isinstance(sections, (list, tuple)):
+        inner = as_integers("sections", sections, 0, extent)
+        ends = (*inner, extent)
+    else:
+        count = as_integer("sections", sections, 1, INT32_MAX)
+        if extent % count:
+            raise InvalidProblemError(f"sections is {count}, must divide {extent}, the extent of x along axis {along}")
+        ends = tuple([extent // count * (k + 1) for k in range(count)])
+    parts, first = [], 0
+    for end in ends:
+        if end < first:
+            raise InvalidProblemError(f"sections is {sections!r}, must not fall")
+        cut = tuple([slice(first, end) if d == along else slice(None) for d in range(len(view.shape))])
+        source = _part(view, along, first, end - first) if isinstance(x, TensorRef) else x[cut]
+        parts.append(functions.permute(source, tuple(range(len(view.shape)))))
+        first = end
+    return tuple(parts)
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
+    """Coordinates of a grid, of arrays of one axis, or of none, which is one of one element. Result k has arrays[k] along
+    axis k and repeats it along all others; with indexing "xy" the first two axes change places, with "ij" they do not.
+
+    InvalidProblemError for arrays of more axes, and another indexing.
+    """
+    if indexing not in ("xy", "ij"):
+        raise InvalidProblemError(f"indexing is {indexing!r}, must be 'xy' or 'ij'")
+    given, views = _several(arrays)
+    for k, view in enumerate(views):
+        if len(view.shape) > 1:
+            raise InvalidProblemError(f"arrays[{k}] has shape {view.shape}, must have at most one axis")
+    rank = len(views)
+    places = [1 - k if k < 2 <= rank and indexing == "xy" else k for k in range(rank)]
+    extents = [0] * rank
+    for place, view in zip(places, views):
+        extents[place] = view.numel
+    results = []
+    for array, view, place in zip(given, views, places):
+        shape = tuple([view.numel if d == place else 1 for d in range(rank)])
+        if isinstance(array, TensorRef):
+            step = view.strides[0] if view.shape else 1
+            source: Any = _viewed(view, view.ptr, shape, tuple([step if d == place else 1 for d in range(rank)]))
+        else:
+            source = array.reshape(shape)
+        results.append(_tiled(source, shape, extents))
+    return tuple(results)
+
+
+def _tiled(source: Any, shape: Shape, extents: Sequence[int]) -> Any:
+    if 0 in extents:  # repeated no times, which is no tile
+        view = tensor(known(source, "x"), "x")
+        return _Result(source, view, tuple(extents), None).finished()
+    return functions.tile(source, tuple([1 if extent == own else extent for own, extent in zip(shape, extents)]))
+
+
+class _Result:
+    """What the caller gets, and a view of it."""
+
+    def __init__(self, like: Any, view: TensorRef, shape: Shape, out: Any) -> None:
+        self.kind: Kind = result_kind(like)
+        self.is_given = out is not None
+        self.array = out if self.is_given else self.kind.empty(shape, self.kind.native(view.dtype, like), known(like, "x"))
+        self.view = tensor(self.array, "out")
+        if self.view.shape != shape or self.view.dtype != view.dtype:
+            raise InvalidProblemError(
+                f"out has shape {self.view.shape} and dtype {self.view.dtype}, expected {shape} and {view.dtype}"
+            )
+
+    def finished(self) -> Any:
+        return self.array if self.is_given else self.kind.finish(self.array)
+
+
+def _several(arrays: Sequence[Any]) -> tuple[list[Any], list[TensorRef]]:
+    """The arrays as functions take them, and views of them."""
+    if not isinstance(arrays, (list, tuple)) or not arrays:
+        raise InvalidProblemError(f"arrays is {arrays!r}, must be a list or tuple of one array or more")
+    given = [known(array, f"arrays[{k}]") for k, array in enumerate(arrays)]
+    views = [tensor(array, f"arrays[{k}]") for k, array in enumerate(given)]
+    for k, view in enumerate(views):
+        if view.dtype != views[0].dtype or view.device != views[0].device:
+            raise InvalidProblemError(
+                f"arrays[{k}] has dtype {view.dtype} in {view.device} memory, arrays[0] {views[0].dtype} in "
+                f"{views[0].device} memory"
+            )
+    return given, views
+
+
+def _copy(array: Any, shape: Shape, target: TensorRef) -> None:
+    functions.permute(array, tuple(range(len(shape))), out=target)
+
+
+def _with(shape: Shape, axis: int, extent: int) -> Shape:
+    return (*shape[:axis], extent, *shape[axis + 1 :])
+
+
+def _part(view: TensorRef, axis: int, first: int, extent: int) -> TensorRef:
+    address = view.ptr + (first * view.strides[axis] * view.dtype.itemsize if view.numel else 0)
+    return _viewed(view, address, _with(view.shape, axis, extent), view.strides)
+
+
+def _viewed(view: TensorRef, address: int, shape: Shape, strides: Shape) -> TensorRef:
+    return TensorRef(
+        address, shape, view.dtype, strides, device=view.device, readonly=view.readonly, owner=view
+    )  # fmt: skip
+
+
+__all__ = ["concatenate", "meshgrid", "split", "stack"]
