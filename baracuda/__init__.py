@@ -224,7 +224,9 @@ _LAZY |= dict.fromkeys(
     ("ROPE_DEFAULT_BASE", "LinearScaling", "LongRoPEScaling", "RopeScaledTableBuilder", "YaRNScaling"), "rotary"
 )
 _LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
-_LAZY |= dict.fromkeys(("concatenate", "meshgrid", "split", "stack"), "joins")
+_LAZY |= dict.fromkeys(
+    ("concatenate", "meshgrid", "repeat_interleave_counts", "repeat_interleave_counts_backward", "split", "stack"), "joins"
+)
 
 
 if not TYPE_CHECKING:  # for type checkers a name that is misspelt is none

@@ -1,7 +1,8 @@
-"""Functions on several arrays that are copies by the movers: concatenate, stack, split and meshgrid.
+"""Functions on arrays that are made of others: concatenate, stack, split and meshgrid, copies by the movers; and repeats
+of which each element has a number of its own.
 
-Arrays are those that the functions of `baracuda.functions` take, of one dtype; results are of the kind of the first,
-in its memory and on its stream. Bits are copied.
+Arrays are those that the functions of `baracuda.functions` take; results are of the kind of the first, in its memory and
+on its stream. Copies keep every bit.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from baracuda import functions
 from baracuda._functions.arrays import Kind, known, result_kind
 from baracuda._functions.layout import Shape, axis_of
 from baracuda._scalars import INT32_MAX, as_integer, as_integers
+from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError
 from baracuda.tensor import TensorRef, tensor
 
@@ -116,6 +118,51 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     return tuple(results)
 
 
+def repeat_interleave_counts(x: Any, counts: Any, output_length: int, *, axis: int = 0) -> Any:
+    """Element k along an axis, counts[k] times, before element k + 1, output_length elements in all: what the counts leave
+    is the last element again, and what is too much is cut off, since the counts, i32 or i64 and none negative, may lie on
+    a device. Two scans of them and an index_select.
+
+    InvalidProblemError where counts has not one element for each of the axis, or x has none that could be repeated.
+    """
+    view, places = _sources(x, "x", counts, output_length, axis)
+    if not view.shape[axis] and output_length:
+        raise InvalidProblemError(f"x has shape {view.shape}, no element along axis {axis} to fill output_length with")
+    return functions.index_select(x, places, axis=axis)
+
+
+def repeat_interleave_counts_backward(dy: Any, counts: Any, *, axis: int = 0) -> Any:
+    """dx[k] along an axis is the sum of the elements of dy that are x[k] in repeat_interleave_counts: index_add by the
+    same places.
+    """
+    view = tensor(known(dy, "dy"), "dy")
+    axis = axis_of("axis", axis, view.shape)
+    size = tensor(known(counts, "counts"), "counts").numel
+    return functions.index_add(dy, _places(counts, view.shape[axis]), size, axis=axis)
+
+
+def _sources(x: Any, name: str, counts: Any, length: int, axis: int) -> tuple[TensorRef, Any]:
+    view = tensor(known(x, name), name)
+    axis = axis_of("axis", axis, view.shape)
+    have = tensor(known(counts, "counts"), "counts").shape
+    if have != (view.shape[axis],):
+        raise InvalidProblemError(f"counts has shape {have}, expected {(view.shape[axis],)}, an element of {name} each")
+    return view, _places(counts, as_integer("output_length", length, 0, INT32_MAX))
+
+
+def _places(counts: Any, length: int) -> Any:
+    """Of each element of the result the one that it is: how many of the others have ended there."""
+    view = tensor(known(counts, "counts"), "counts")
+    if view.dtype not in (ElementKind.I32, ElementKind.I64) or len(view.shape) != 1:
+        raise InvalidProblemError(f"counts has dtype {view.dtype} and shape {view.shape}, expected i32 or i64 and one axis")
+    ends = functions.cumsum(counts)
+    inner = max(view.numel - 1, 0)
+    whole = tensor(known(ends, "ends"), "ends")
+    before = _part(whole, 0, 0, inner) if isinstance(ends, TensorRef) else ends[:inner]
+    ones = functions.affine(before, 0, 1)
+    return functions.cumsum(functions.scatter_add(ones, before, length))
+
+
 def _tiled(source: Any, shape: Shape, extents: Sequence[int]) -> Any:
     if 0 in extents:  # repeated no times, which is no tile
         view = tensor(known(source, "x"), "x")
@@ -174,4 +221,6 @@ def _viewed(view: TensorRef, address: int, shape: Shape, strides: Shape) -> Tens
     )  # fmt: skip
 
 
-__all__ = ["concatenate", "meshgrid", "split", "stack"]
+__all__ = [
+    "concatenate", "meshgrid", "repeat_interleave_counts", "repeat_interleave_counts_backward", "split", "stack",
+]  # fmt: skip

@@ -68,6 +68,28 @@ def test_meshgrid(rng, indexing):
             same(got, want)
 
 
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_repeats_of_each_element(rng, index):
+    """As jax.numpy.repeat with a total length: the last element fills what is left."""
+    for shape, axis in itertools.product([(5, 3), (1, 4), (4, 6)], (0, 1, -1)):
+        x = drawn(rng, shape, np.float32)
+        for low in (0, 1):
+            counts = rng.integers(low, 4, shape[axis]).astype(index)
+            want = np.repeat(x, counts, axis)
+            total = want.shape[axis]
+            same(bk.repeat_interleave_counts(x, counts, total, axis=axis), want)
+            last = np.take(x, [-1, -1], axis)
+            same(bk.repeat_interleave_counts(x, counts, total + 2, axis=axis), np.concatenate([want, last], axis))
+            if total > 1:
+                first = np.take(want, range(total - 1), axis)
+                same(bk.repeat_interleave_counts(x, counts, total - 1, axis=axis), first)
+            dx = np.zeros(shape, np.float32)
+            dy = drawn(rng, want.shape, np.float32)
+            places = np.repeat(np.arange(shape[axis]), counts)
+            np.add.at(dx, (slice(None),) * (axis % 2) + (places,), dy)
+            same(bk.repeat_interleave_counts_backward(dy, counts, axis=axis), dx)
+
+
 def test_views(rng):
     """Of TensorRefs results are TensorRefs."""
     x, y = (drawn(rng, (3, 4), np.float32) for _ in range(2))
@@ -98,6 +120,8 @@ def test_what_does_not_fit():
         lambda: bk.split(a, [4]): r"sections\[0\] is 4",
         lambda: bk.meshgrid(a): r"arrays\[0\] has shape \(3, 4\), must have at most one axis",
         lambda: bk.meshgrid(a[0], indexing="yx"): "indexing is 'yx', must be 'xy' or 'ij'",
+        lambda: bk.repeat_interleave_counts(a, np.ones(4, np.int32), 9): r"counts has shape \\(4,\\), expected \\(3,\\)",
+        lambda: bk.repeat_interleave_counts(a, np.ones(3, np.int16), 9): "counts has dtype i16",
         lambda: bk.meshgrid(): r"arrays is \(\), must be",
     }.items():
         with pytest.raises(bk.InvalidProblemError, match=text):
