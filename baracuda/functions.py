@@ -207,8 +207,8 @@ _SHAPES = {
     "concat": "Extents are equal but along axis; split_offset is that of a. A negative axis counts from the last.",
     "unfold": "The result has the windows along axis, and their elements along an axis behind all others, as "
     "torch.Tensor.unfold gives them; a negative axis counts from the last.",
-    "repeat_interleave": "repeats is one number for all; a negative axis counts from the last, without one elements are "
-    "taken in row-major order and the result has one axis.",
+    "repeat_interleave": "repeats is one number for all; a negative axis counts from the last, without one elements "
+    "are taken in row-major order and the result has one axis.",
     "trace": "x has two axes; the diagonal begins at its first element.",
     "norm": "axis is one, or a tuple of them; gamma and beta have their extents, statistics the shape of x with 1 "
     "there.",

@@ -1,8 +1,8 @@
-"""Functions on arrays that are made of others: concatenate, stack, split and meshgrid, copies by the movers; and repeats
-of which each element has a number of its own.
+"""Functions on arrays that are made of others: concatenate, stack, split and meshgrid, copies by the movers; and
+repeats of which each element has a number of its own.
 
-Arrays are those that the functions of `baracuda.functions` take; results are of the kind of the first, in its memory and
-on its stream. Copies keep every bit.
+Arrays are those that the functions of `baracuda.functions` take; results are of the kind of the first, in its memory
+and on its stream. Copies keep every bit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def concatenate(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any
     for k, view in enumerate(views):
         if len(view.shape) != len(views[0].shape) or _with(view.shape, along, 0) != _with(views[0].shape, along, 0):
             raise InvalidProblemError(
-                f"arrays[{k}] has shape {view.shape}, must be that of arrays[0], {views[0].shape}, but along axis {along}"
+                f"arrays[{k}] has shape {view.shape}, must be that of arrays[0], {views[0].shape}, but along axis "
+                f"{along}"
             )
     whole = _with(views[0].shape, along, sum(view.shape[along] for view in views))
     result = _Result(arrays[0], views[0], whole, out)
@@ -62,8 +63,8 @@ def stack(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any:
 
 
 def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
-    """Copies of the parts of x along an axis: as many equal ones as `sections` says, or those between the indices in it,
-    as numpy.split has them.
+    """Copies of the parts of x along an axis: as many equal ones as `sections` says, or those between the indices in
+    it, as numpy.split has them.
 
     InvalidProblemError where the parts would not be equal, or an index is none of the axis.
     """
@@ -90,8 +91,9 @@ def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any,
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
-    """Coordinates of a grid, of arrays of one axis, or of none, which is one of one element. Result k has arrays[k] along
-    axis k and repeats it along all others; with indexing "xy" the first two axes change places, with "ij" they do not.
+    """Coordinates of a grid, of arrays of one axis, or of none, which is one of one element. Result k has arrays[k]
+    along axis k and repeats it along all others; with indexing "xy" the first two axes change places, with "ij" they
+    do not.
 
     InvalidProblemError for arrays of more axes, and another indexing.
     """
@@ -119,9 +121,9 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
 
 
 def repeat_interleave_counts(x: Any, counts: Any, output_length: int, *, axis: int = 0) -> Any:
-    """Element k along an axis, counts[k] times, before element k + 1, output_length elements in all: what the counts leave
-    is the last element again, and what is too much is cut off, since the counts, i32 or i64 and none negative, may lie on
-    a device. Two scans of them and an index_select.
+    """Element k along an axis, counts[k] times, before element k + 1, output_length elements in all: what the counts
+    leave is the last element again, and what is too much is cut off, since the counts, i32 or i64 and none negative,
+    may lie on a device. Two scans of them and an index_select.
 
     InvalidProblemError where counts has not one element for each of the axis, or x has none that could be repeated.
     """
@@ -154,7 +156,9 @@ def _places(counts: Any, length: int) -> Any:
     """Of each element of the result the one that it is: how many of the others have ended there."""
     view = tensor(known(counts, "counts"), "counts")
     if view.dtype not in (ElementKind.I32, ElementKind.I64) or len(view.shape) != 1:
-        raise InvalidProblemError(f"counts has dtype {view.dtype} and shape {view.shape}, expected i32 or i64 and one axis")
+        raise InvalidProblemError(
+            f"counts has dtype {view.dtype} and shape {view.shape}, expected i32 or i64 and one axis"
+        )
     ends = functions.cumsum(counts)
     inner = max(view.numel - 1, 0)
     whole = tensor(known(ends, "ends"), "ends")
@@ -176,7 +180,9 @@ class _Result:
     def __init__(self, like: Any, view: TensorRef, shape: Shape, out: Any) -> None:
         self.kind: Kind = result_kind(like)
         self.is_given = out is not None
-        self.array = out if self.is_given else self.kind.empty(shape, self.kind.native(view.dtype, like), known(like, "x"))
+        self.array = (
+            out if self.is_given else self.kind.empty(shape, self.kind.native(view.dtype, like), known(like, "x"))
+        )
         self.view = tensor(self.array, "out")
         if self.view.shape != shape or self.view.dtype != view.dtype:
             raise InvalidProblemError(

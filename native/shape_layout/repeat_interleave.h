@@ -25,7 +25,8 @@ struct InterleavedAxis {
             return fail(Status::kInvalidProblem, "repeat_dim is %d, must be in [0, rank), and rank is %d", repeat_dim, rank);
         if (repeat_count < 0) return fail(Status::kInvalidProblem, "repeat_count is %d, must be >= 0", repeat_count);
         if (int64_t{input_shape[repeat_dim]} * repeat_count > INT32_MAX)
-            return fail(Status::kInvalidProblem, "repeat_count is %d: there would be 2^31 or more elements along repeat_dim", repeat_count);
+            return fail(Status::kInvalidProblem, "repeat_count is %d: there would be 2^31 or more elements along repeat_dim",
+                        repeat_count);
         return Status::kOk;
     }
     Extents extents() const {
@@ -51,8 +52,8 @@ struct RepeatInterleave {
         BK_TRY(require_shape("input_shape", input_shape, rank));
         BK_TRY(axis().check());
         const Extents extents = axis().extents();
-        return check_shape("output_numel", output_numel, rank, "input_shape with repeat_count", extents.of, {{"stride_x", stride_x}},
-                           {{"stride_y", stride_y}});
+        return check_shape("output_numel", output_numel, rank, "input_shape with repeat_count", extents.of,
+                           {{"stride_x", stride_x}}, {{"stride_y", stride_y}});
     }
     Status locate_y(Operand* y, const char* name, Role role, int64_t size) const {
         return locate_extents(y, name, role, size, "stride_y", rank, axis().extents(), stride_y);

@@ -68,10 +68,7 @@ class Move:
             *(Bad(f"null_{s}", 2, rf"{s} is NULL", host={s: None}, can=2) for s in (first, last)),
             *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in arrays),
             *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in arrays),
-            *(
-                Bad(f"far_{s}", 2, rf"{s}\[0\] is {2**61}", host={s: (2**61, 9, 1, 1)}, can=2)
-                for s in (first, last)
-            ),
+            *(Bad(f"far_{s}", 2, rf"{s}\[0\] is {2**61}", host={s: (2**61, 9, 1, 1)}, can=2) for s in (first, last)),
             Bad("still", 2, rf"{last}\[0\] is 0", host={last: (0, 3, 1)}, can=2),
         ]
         return tuple(bad)

@@ -59,8 +59,12 @@ struct FoldMap {
 
     FoldMap() = default;
     explicit FoldMap(const FoldedAxis& axis)
-        : folding(axis.folding), window(static_cast<Index>(axis.window)), extent(axis.extent), source(axis.source),
-          low(axis.low), stride(axis.stride_x) {
+        : folding(axis.folding),
+          window(static_cast<Index>(axis.window)),
+          extent(axis.extent),
+          source(axis.source),
+          low(axis.low),
+          stride(axis.stride_x) {
         int64_t every = 1;
         if (folding == Folding::kReflect && extent == 1) folding = Folding::kCircular;
         if (folding == Folding::kReflect) every = 2 * (extent - 1);

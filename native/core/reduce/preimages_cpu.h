@@ -80,8 +80,7 @@ private:
             if (total[k] == 0 && std::signbit(total[k]) &&
                 (combinations == 0 || inner(static_cast<uint64_t>(first + k)).total() == 0))
                 total[k] = 0;
-        if (step == 1)
-            return store(total, to + first, end - first);
+        if (step == 1) return store(total, to + first, end - first);
         for (int64_t k = 0; k < end - first; ++k) to[(first + k) * step] = narrow<T>(total[k]);
     }
 

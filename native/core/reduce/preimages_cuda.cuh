@@ -97,8 +97,10 @@ BK_DEVICE T sum_of_element(const PreimagePlan<Index>& plan, const PreimageRow& r
     compute_t<T> total = -compute_t<T>(0);  // to which a zero of either sign may be added
     for (int64_t k = 0; k < row.others; ++k) {
         const T* const from = x + row.x + (row.others == 1 ? 0 : other_terms(plan, number, row.several_axis, k));
-        for (int64_t s = 0; s < row.several.count; ++s) add_inner(from + row.several.first + s * row.several.step, inner, &total);
-        for (int64_t s = 0; s < row.several.more; ++s) add_inner(from + row.several.second + s * row.several.step, inner, &total);
+        for (int64_t s = 0; s < row.several.count; ++s)
+            add_inner(from + row.several.first + s * row.several.step, inner, &total);
+        for (int64_t s = 0; s < row.several.more; ++s)
+            add_inner(from + row.several.second + s * row.several.step, inner, &total);
     }
     return narrow<T>(total);
 }

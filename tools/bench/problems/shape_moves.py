@@ -271,9 +271,7 @@ def windows(sizes: Sizes) -> Any:
         check=check_of("y", lambda c: (("x", [c[0], c[1] * step + c[2]], everywhere(c)),)),
         **peers(
             lambda m, t: lambda: t["y"].copy_(t["x"].unfold(1, size, step)),
-            lambda a: (
-                lambda: np.copyto(a["y"], np.lib.stride_tricks.sliding_window_view(a["x"], size, 1)[:, ::step])
-            ),
+            lambda a: lambda: np.copyto(a["y"], np.lib.stride_tricks.sliding_window_view(a["x"], size, 1)[:, ::step]),
         ),
     )
     yield Bench(
@@ -285,9 +283,7 @@ def windows(sizes: Sizes) -> Any:
         arrays={"dy": Operand(windowed, "normal"), "dx": Operand((rows, columns))},
         check=check_sums,
         **peers(
-            lambda m, t: (
-                lambda: t["dx"].copy_(m.ops.aten.unfold_backward(t["dy"], [rows, columns], 1, size, step))
-            ),
+            lambda m, t: lambda: t["dx"].copy_(m.ops.aten.unfold_backward(t["dy"], [rows, columns], 1, size, step)),
             by_numpy,
         ),
     )
