@@ -163,7 +163,7 @@ def _places(counts: Any, length: int) -> Any:
     inner = max(view.numel - 1, 0)
     whole = tensor(known(ends, "ends"), "ends")
     before = _part(whole, 0, 0, inner) if isinstance(ends, TensorRef) else ends[:inner]
-    ones = functions.affine(before, 0, 1)
+    ones = functions.affine(before, 0, offset=1)
     return functions.cumsum(functions.scatter_add(ones, before, length))
 
 
