@@ -225,7 +225,15 @@ _LAZY |= dict.fromkeys(
 )
 _LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
 _LAZY |= dict.fromkeys(
-    ("concatenate", "meshgrid", "repeat_interleave_counts", "repeat_interleave_counts_backward", "split", "stack"),
+    (
+        "as_strided",
+        "concatenate",
+        "meshgrid",
+        "repeat_interleave_counts",
+        "repeat_interleave_counts_backward",
+        "split",
+        "stack",
+    ),
     "joins",
 )
 

@@ -1,5 +1,5 @@
-"""Functions on arrays that are made of others: concatenate, stack, split and meshgrid, copies by the movers; and
-repeats of which each element has a number of its own.
+"""Functions on arrays that are made of others: concatenate, stack, split, meshgrid and as_strided, copies by the
+movers; and repeats of which each element has a number of its own.
 
 Arrays are those that the functions of `baracuda.functions` take; results are of the kind of the first, in its memory
 and on its stream. Copies keep every bit.
@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from baracuda import functions
-from baracuda._functions.arrays import Kind, known, result_kind
+from baracuda._functions.arrays import Kind, known, library_for, result_kind
 from baracuda._functions.layout import Shape, axis_of
 from baracuda._scalars import INT32_MAX, as_integer, as_integers
 from baracuda.dtypes import ElementKind
-from baracuda.errors import InvalidProblemError
+from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.shape.slices import ContiguizeArgs, ContiguizeDescriptor, ContiguizePlan
 from baracuda.tensor import TensorRef, tensor
 
 
@@ -118,6 +119,31 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
             source = array.reshape(shape)
         results.append(_tiled(source, shape, extents))
     return tuple(results)
+
+
+def as_strided(x: Any, shape: Sequence[int], strides: Sequence[int], *, offset: int = 0, out: Any = None) -> Any:
+    """A copy of the elements offset + sum of c[d] * strides[d] of x, which is in row-major order: result[c]. Strides
+    have any sign and may be 0, and elements may be taken more than once.
+
+    InvalidProblemError where an element lies outside of x, UnsupportedError where x is not in row-major order.
+    """
+    array = known(x, "x")
+    view = tensor(array, "x")
+    if not view.is_dense:
+        raise UnsupportedError(f"x has strides {view.strides}, must be in row-major order")
+    of = ContiguizeDescriptor(tuple(shape), tuple(strides), offset, element=view.dtype).validated()
+    reaches = [(extent - 1) * stride for extent, stride in zip(of.shape, of.source_strides or ())]
+    low, high = (of.source_offset + sum(pick(reach, 0) for reach in reaches) for pick in (min, max))
+    if 0 not in of.shape and (low < 0 or high >= view.numel):
+        raise InvalidProblemError(f"elements {low} to {high} are wanted, x has {view.numel}")
+    result = _Result(x, view, of.shape, out)
+    source = _viewed(view, view.ptr + of.source_offset * view.dtype.itemsize, of.shape, of.source_strides or ())
+    plan = ContiguizePlan.select(
+        None, ContiguizeDescriptor(of.shape, element=view.dtype), library=library_for(view.device)
+    )
+    with result.kind.guard(array):
+        plan.run(result.kind.stream(array), None, ContiguizeArgs(dest=result.view, source=source))
+    return result.finished()
 
 
 def repeat_interleave_counts(x: Any, counts: Any, output_length: int, *, axis: int = 0) -> Any:
@@ -228,5 +254,6 @@ def _viewed(view: TensorRef, address: int, shape: Shape, strides: Shape) -> Tens
 
 
 __all__ = [
-    "concatenate", "meshgrid", "repeat_interleave_counts", "repeat_interleave_counts_backward", "split", "stack",
+    "as_strided", "concatenate", "meshgrid", "repeat_interleave_counts", "repeat_interleave_counts_backward", "split",
+    "stack",
 ]  # fmt: skip

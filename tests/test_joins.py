@@ -68,6 +68,18 @@ def test_meshgrid(rng, indexing):
             same(got, want)
 
 
+def test_as_strided(rng):
+    for dtype in DTYPES:
+        x = drawn(rng, (5, 7), dtype)
+        for shape, strides, offset in [
+            ((5, 7), (7, 1), 0), ((7, 5), (1, 7), 0), ((5, 3, 3), (7, 2, 1), 0), ((4, 5), (0, -7), 30), ((), (), 34),
+            ((0, 3), (99, 99), 99),
+        ]:  # fmt: skip
+            places = offset + sum(np.indices(shape)[d] * stride for d, stride in enumerate(strides))
+            want = x.ravel()[places] if 0 not in shape else np.empty(shape, dtype)
+            same(bk.as_strided(x, shape, strides, offset=offset), np.asarray(want))
+
+
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_repeats_of_each_element(rng, index):
     """As jax.numpy.repeat with a total length: the last element fills what is left."""
@@ -122,6 +134,9 @@ def test_what_does_not_fit():
         lambda: bk.meshgrid(a[0], indexing="yx"): "indexing is 'yx', must be 'xy' or 'ij'",
         lambda: bk.repeat_interleave_counts(a, np.ones(4, np.int32), 9): r"counts has shape \(4,\), expected",
         lambda: bk.repeat_interleave_counts(a, np.ones(3, np.int16), 9): "counts has dtype i16",
+        lambda: bk.as_strided(a, (3, 5), (4, 1)): "elements 0 to 12 are wanted, x has 12",
+        lambda: bk.as_strided(a, (3,), (-1,), offset=1): "elements -1 to 1 are wanted, x has 12",
+        lambda: bk.as_strided(a, (3,), (4, 1)): "source_strides is",
         lambda: bk.meshgrid(): r"arrays is \(\), must be",
     }.items():
         with pytest.raises(bk.InvalidProblemError, match=text):
