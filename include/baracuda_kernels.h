@@ -16242,6 +16242,26 @@ BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f64_run(int64_t inpu
 BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
 
 /*
+ * unfold_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[c] = the sum of dy over the windows that have x[c], in f32 (f64 for f64) and rounded once: 0 where windows
+ * leave a gap, and the very element of dy where there is one.
+ *   host  input_shape: i32 [rank]
+ *   host  stride_dy: i64 [rank + 1]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [input_shape with windows along unfold_dim, and their elements behind all axes]
+ *   out   dx: T [input_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+
+/*
  * repeat_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
  * y[c] = x[c mod input_shape]: tiles x along every axis. An output extent need not be a multiple of the input's.
  *   host  input_shape: i32 [rank]
@@ -16578,26 +16598,6 @@ BARACUDA_API int32_t baracuda_kernels_unfold_fp8e4m3_run(int64_t output_numel, i
 BARACUDA_API int32_t baracuda_kernels_unfold_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_unfold_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unfold_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
-
-/*
- * unfold_backward_{T}  (T: f32 f16 bf16 f64)
- * dx[c] = the sum of dy over the windows that have x[c], in f32 (f64 for f64) and rounded once: 0 where windows
- * leave a gap, and the very element of dy where there is one.
- *   host  input_shape: i32 [rank]
- *   host  stride_dy: i64 [rank + 1]
- *   host  stride_dx: i64 [rank]
- *   in    dy: T [input_shape with windows along unfold_dim, and their elements behind all axes]
- *   out   dx: T [input_shape]
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_unfold_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unfold_backward_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
-BARACUDA_API int32_t baracuda_kernels_unfold_backward_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unfold_backward_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
-BARACUDA_API int32_t baracuda_kernels_unfold_backward_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unfold_backward_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
-BARACUDA_API int32_t baracuda_kernels_unfold_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unfold_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
 
 /* ---- softmax --------------------------------------------------------------------------------------------------- */
 

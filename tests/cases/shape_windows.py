@@ -49,17 +49,17 @@ class Move:
         return {"dx": summed(problem.arrays["dy"].values, source, shape)}
 
     def bad(self, count, arrays, plain, numbers):
-        """`plain` is a shape of rank 2 whose extents are equal, `numbers` the bad ones: name -> value and text."""
+        """Of the problem whose x has the shape `plain`; `numbers` are the bad ones: name -> value and text."""
         axis, (first, last) = self.names[0], (f"stride_{a}" for a in arrays)
         bad = [
             Bad("negative", 2, rf"{count} is -2", {count: -2}, can=2),
             Bad("rank_negative", 2, r"rank is -1", {"rank": -1}, can=2),
             Bad("rank_9", 2, r"rank is 9", {"rank": 9}, can=2),
             Bad("null_shape", 2, r"input_shape is NULL", host={"input_shape": None}, can=2),
-            Bad("extent_negative", 2, r"input_shape\[0\] is -3", host={"input_shape": (-3, plain[1])}, can=2),
+            Bad("extent_negative", 2, r"input_shape\[0\] is -3", host={"input_shape": (-3, *plain[1:])}, can=2),
             Bad("count_wrong", 2, rf"{count} is 17\b", {count: 17}, can=2),
             Bad("axis_negative", 2, rf"{axis} is -1", {axis: -1}, can=2),
-            Bad("axis_far", 2, rf"{axis} is 2", {axis: 2}, can=2),
+            Bad("axis_far", 2, rf"{axis} is {len(plain)}", {axis: len(plain)}, can=2),
             *(
                 Bad(f"{name}_{value}", 2, text, {name: value}, can=2)
                 for name, values in numbers.items()
@@ -98,7 +98,7 @@ UNFOLDS = {  # shape, axis, size, step, layouts
 }
 INTERLEAVES = {  # shape, axis, repeats, layouts
     "one": ((1,), 0, 1, {}),
-    "plain": ((9, 9), 0, 3, {}),
+    "plain": ((5, 7, 9), 0, 3, {}),
     "same": ((3, 5, 7), 1, 1, {}),
     "inner": ((9, 33), 1, 4, {}),
     "outer": ((9, 33), 0, 5, {}),
@@ -127,7 +127,8 @@ def problems(make, given, x, y):
 def cases(name, op, given, special, numbers, more_bad):
     forward = problems(op.forward, given, "x", "y")
     backward = problems(op.backward, given, "dx", "dy")
-    empty = (0, 9) if op is UNFOLD else (9, 0)
+    plain = given["plain"][0]
+    empty = (0, *plain[1:])
     yield Case(
         row=f"{name}_{{T}}",
         problems={n: make for n, make in forward.items() if n != "none"}
@@ -136,7 +137,7 @@ def cases(name, op, given, special, numbers, more_bad):
             "broadcast": lambda d: op.forward(d, *special, x={"broadcast": (0,)}),
         },
         reference=op.reference, tolerance={"y": "exact"}, plain="plain", large="large", brief=MOVE_BRIEF,
-        full=of_each_width, bad=op.bad("output_numel", ("x", "y"), (9, 9), numbers),
+        full=of_each_width, bad=op.bad("output_numel", ("x", "y"), plain, numbers),
         idle=(Idle("count_0", {"output_numel": 0}, {"input_shape": empty}),),
     )  # fmt: skip
     yield Case(
@@ -147,7 +148,7 @@ def cases(name, op, given, special, numbers, more_bad):
             "standing": lambda d: op.backward(d, *special, dy={"broadcast": (0,)}),
         },
         reference=op.reference_backward, tolerance={"dx": "total"}, plain="plain", large="large",
-        bad=(*op.bad("input_numel", ("dy", "dx"), (9, 9), numbers), *more_bad),
+        bad=(*op.bad("input_numel", ("dy", "dx"), plain, numbers), *more_bad),
         idle=(Idle("count_0", {"input_numel": 0}, {"input_shape": empty}),),
     )  # fmt: skip
 
