@@ -1,5 +1,6 @@
 """pad in its modes, and their gradients."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -155,6 +156,13 @@ def renamed(layouts):
     return {{"x": "dx", "y": "dy"}[operand]: layout for operand, layout in layouts.items()}
 
 
+def of_empty_ones(calls):
+    """Where x has no elements dy has none either."""
+    for call in calls:
+        is_empty = call.name.startswith("empty_far")
+        yield dataclasses.replace(call, host=call.host | {"output_shape": (6, 0, 14)}) if is_empty else call
+
+
 def backward_case(mode):
     given = {name: each for name, each in PADS.items() if name != "broadcast"}
     problems = {
@@ -170,8 +178,10 @@ def backward_case(mode):
         row=f"pad_{mode}_backward_{{T}}", problems=problems, reference=reference_of_mode(mode),
         tolerance={"dx": "total"}, plain="plain", large="large",
         bad=(
-            *bad_calls("input_numel", "input_shape", ("output_shape", (6, -7, 14), r"output_shape\[1\] is -7"),
-                       ("dy", "dx"), ("stride_dy", "stride_dx")),
+            *of_empty_ones(
+                bad_calls("input_numel", "input_shape", ("output_shape", (6, -7, 14), r"output_shape\[1\] is -7"),
+                          ("dy", "dx"), ("stride_dy", "stride_dx"))
+            ),
             Bad("null_pad_low", 2, r"pad_low is NULL", host={"pad_low": None}, can=2),
             Bad("no_source", 2, r"input_shape\[1\] is 0", {"input_numel": 0}, {"input_shape": (3, 0, 7)}, can=2),
         ),
