@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from baracuda.indexing.gather import *  # noqa: F403
     from baracuda.indexing.masked import *  # noqa: F403
     from baracuda.indexing.scatter import *  # noqa: F403
+    from baracuda.joins import *  # noqa: F403
     from baracuda.loss.ctc import *  # noqa: F403
     from baracuda.loss.elementwise import *  # noqa: F403
     from baracuda.loss.logits import *  # noqa: F403
@@ -137,9 +138,10 @@ if TYPE_CHECKING:
     from baracuda.shape.concat import *  # noqa: F403
     from baracuda.shape.moves import *  # noqa: F403
     from baracuda.shape.pad import *  # noqa: F403
+    from baracuda.shape.repeat import *  # noqa: F403
     from baracuda.shape.slices import *  # noqa: F403
     from baracuda.shape.triangle import *  # noqa: F403
-    from baracuda.shape_layout import *  # noqa: F403
+    from baracuda.shape.windows import *  # noqa: F403
     from baracuda.softmaxes import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -205,9 +207,10 @@ _OPS = {
     "shape.concat": "Concat ConcatBackward",
     "shape.moves": "Flip FlipBackward Permute PermuteBackward Roll RollBackward",
     "shape.pad": "Pad PadBackward",
+    "shape.repeat": "Repeat RepeatBackward RepeatInterleave RepeatInterleaveBackward",
     "shape.slices": "Contiguize WriteSlice WriteSliceFrom",
     "shape.triangle": "Tril TrilBackward Triu TriuBackward",
-    "shape_layout": "Repeat RepeatBackward",
+    "shape.windows": "Unfold UnfoldBackward",
     "softmaxes": (
         "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward MaskedSoftmax "
         "MaskedSoftmaxBackward SoftmaxToF32 SoftmaxToF32Backward Entmax15 Entmax15Backward"
@@ -221,6 +224,18 @@ _LAZY |= dict.fromkeys(
     ("ROPE_DEFAULT_BASE", "LinearScaling", "LongRoPEScaling", "RopeScaledTableBuilder", "YaRNScaling"), "rotary"
 )
 _LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
+_LAZY |= dict.fromkeys(
+    (
+        "as_strided",
+        "concatenate",
+        "meshgrid",
+        "repeat_interleave_counts",
+        "repeat_interleave_counts_backward",
+        "split",
+        "stack",
+    ),
+    "joins",
+)
 
 
 if not TYPE_CHECKING:  # for type checkers a name that is misspelt is none

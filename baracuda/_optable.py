@@ -63,6 +63,8 @@ class Row:
     in_place: Mapping[str, tuple[str, ...]]  # output -> the inputs that it may be, of equal strides
     accumulates: str  # the output that is added to; empty: all are overwritten
     is_bare: bool  # no workspace stands before the stream in `_run`
+    # (function, (number, "" or "-" or "inverse", which of ours)): the gradient of that of `calls`; or empty
+    gradient: tuple[Any, ...]
     indexes: Mapping[str, Index]  # the operands that are indices
     calls: tuple[CallRow, ...]  # functions on arrays, where they do not follow from the parameters
 

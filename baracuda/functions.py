@@ -113,7 +113,7 @@ _ANNOTATIONS = {
     **dict.fromkeys(("max_nz", "max_selected"), "int | None"), "fill_bits": "float",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
-    "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]",
+    "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]", "repeat_dim": "int | None",
 }  # fmt: skip
 
 
@@ -205,6 +205,10 @@ _SHAPES = {
     "triangle": "x has two axes or more.",
     "pad": "pad_low and pad_high are elements before and behind, a number for each axis or one for all.",
     "concat": "Extents are equal but along axis; split_offset is that of a. A negative axis counts from the last.",
+    "unfold": "The result has the windows along axis, and their elements along an axis behind all others, as "
+    "torch.Tensor.unfold gives them; a negative axis counts from the last.",
+    "repeat_interleave": "repeats is one number for all; a negative axis counts from the last, without one elements "
+    "are taken in row-major order and the result has one axis.",
     "trace": "x has two axes; the diagonal begins at its first element.",
     "norm": "axis is one, or a tuple of them; gamma and beta have their extents, statistics the shape of x with 1 "
     "there.",

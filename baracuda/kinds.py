@@ -161,6 +161,8 @@ class ShapeLayoutKind(IntEnum):
     CONTIGUIZE = 9
     TRIU = 10
     TRIL = 11
+    UNFOLD = 12
+    REPEAT_INTERLEAVE = 13
 
 
 class PadMode(IntEnum):

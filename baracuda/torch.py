@@ -30,6 +30,7 @@ _registered: dict[str, Any] = {}
 _TYPES = {
     "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
     "output_shape": "SymInt[]", "num_groups": "int", "flip_axes": "int[]?", "concat_dim": "int",
+    "repeat_dim": "int?",
     "split_offset": "SymInt",
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int[]?"), "norm_axes_mask": "int[]",
@@ -56,6 +57,18 @@ def _of_linear(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     of_weight = multiply(rows.mT, x.reshape(-1, x.shape[-1]))
     return {"x": multiply(rows, weight).reshape(x.shape), "weight": of_weight, "bias": rows.sum(0)}
 
+
+def _negated(given: Any) -> Any:
+    return -given if isinstance(given, int) else [-number for number in given]
+
+
+def _inverted(dims: Sequence[int]) -> list[int]:
+    axes = [d % len(dims) for d in dims]
+    return [axes.index(d) for d in range(len(axes))]
+
+
+# How the numbers of a gradient follow from those of its function: what the rows' `gradient` says.
+_FOLLOWS: dict[str, Callable[[Any], Any]] = {"": lambda given: given, "-": _negated, "inverse": _inverted}
 
 # Steps whose gradients are themselves functions, though the table has none.
 _OWN_GRADIENTS: dict[str, Callable[[Any, Mapping[str, Any]], dict[str, Any]]] = {
@@ -305,6 +318,8 @@ class _Gradient:
         found: dict[str, Any] = {}
         if self.gradient is not None:
             found = self._results(ctx, grads[0])
+        elif self.spec.row.gradient:
+            found = {self.inputs[0]: self._by_function(ctx, grads[0])}
         elif self.spec.name in _OWN_GRADIENTS:
             given = ctx.given | dict(zip(ctx.names, ctx.saved_tensors))
             found = _OWN_GRADIENTS[self.spec.name](grads[0], given)
@@ -312,6 +327,14 @@ class _Gradient:
             raise UnsupportedError(f"baracuda.{self.spec.name} has no gradient")
         made = [found.get(name) if need else None for name, need in zip(self.inputs, ctx.needs_input_grad)]
         return made[0] if len(made) == 1 else tuple(made)
+
+    def _by_function(self, ctx: Any, dy: Any) -> Any:
+        """The function that the row says is the gradient."""
+        name, numbers = self.spec.row.gradient
+        values = {number: _FOLLOWS[how](ctx.numbers[of]) for number, how, of in numbers}
+        spec = specs()[name]
+        positional = [values.pop(argument.name) for argument in spec.positional[1:]]
+        return _operator(name)(dy, *positional, **values)
 
     def _results(self, ctx: Any, dy: Any) -> dict[str, Any]:
         spec = self.gradient

@@ -16176,6 +16176,92 @@ BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e5m2_run(int64_t 
 BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e5m2_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
 
 /*
+ * pad_reflect_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[c] = the sum of the elements of dy to which pad_reflect copied x[c]; 0 where there is none, after a crop. A
+ * sum in f32 (f64 for f64), rounded once; an element that was copied once has the gradient of that place, bit for
+ * bit.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [output_shape]
+ *   out   dx: T [input_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+
+/*
+ * pad_replicate_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[c] = the sum of the elements of dy to which pad_replicate copied x[c], as pad_reflect_backward adds them:
+ * those at the edge have all of their side.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [output_shape]
+ *   out   dx: T [input_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+
+/*
+ * pad_circular_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[c] = the sum of the elements of dy to which pad_circular copied x[c], as pad_reflect_backward adds them.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [output_shape]
+ *   out   dx: T [input_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+
+/*
+ * unfold_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[c] = the sum of dy over the windows that have x[c], in f32 (f64 for f64) and rounded once: 0 where windows
+ * leave a gap, and the very element of dy where there is one.
+ *   host  input_shape: i32 [rank]
+ *   host  stride_dy: i64 [rank + 1]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [input_shape with windows along unfold_dim, and their elements behind all axes]
+ *   out   dx: T [input_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+
+/*
  * repeat_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
  * y[c] = x[c mod input_shape]: tiles x along every axis. An output extent need not be a multiple of the input's.
  *   host  input_shape: i32 [rank]
@@ -16241,6 +16327,72 @@ BARACUDA_API size_t baracuda_kernels_repeat_backward_bf16_workspace_size(int64_t
 BARACUDA_API int32_t baracuda_kernels_repeat_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_repeat_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
 BARACUDA_API size_t baracuda_kernels_repeat_backward_f64_workspace_size(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx);
+
+/*
+ * repeat_interleave_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y[c] = x[c'], where c' is c but along repeat_dim, and c[repeat_dim] / repeat_count there: each element,
+ * repeat_count times, before the next.
+ *   host  input_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [input_shape with repeat_count times as many along repeat_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_f16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_bf16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * repeat_interleave_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[c] = the sum of the repeat_count elements of dy that are x[c] in repeat_interleave; 0 where that is 0.
+ *   host  input_shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [input_shape with repeat_count times as many along repeat_dim]
+ *   out   dx: T [input_shape]
+ *   workspace optional: splits long sums over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_backward_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_repeat_interleave_backward_f32_workspace_size(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_backward_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_backward_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_repeat_interleave_backward_f16_workspace_size(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_backward_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_backward_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_repeat_interleave_backward_bf16_workspace_size(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_backward_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_repeat_interleave_backward_f64_workspace_size(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx);
 
 /*
  * triu_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
@@ -16403,6 +16555,49 @@ BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_strided_run(const void* input
 BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
 BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
 BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+
+/*
+ * unfold_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * Windows of x along unfold_dim: y[..., w, ..., j] = x[..., w * window_step + j, ...] for j in [0, window_size),
+ * the last axis of y, and all windows that fit, 1 + (extent - window_size) / window_step of them. rank is that of
+ * x, 1 to 7; stride_y has rank + 1 entries.
+ *   host  input_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank + 1]
+ *   in    x: T [input_shape]
+ *   out   y: T [input_shape with windows along unfold_dim, and their elements behind all axes]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unfold_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_f16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_bf16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /* ---- softmax --------------------------------------------------------------------------------------------------- */
 

@@ -117,6 +117,7 @@ EXAMPLES = {
     "GemmSparse24": (3, 4, 8), "Int4MarlinGemm": (3, 64, 128), "Int4AwqGemm": (3, 256, 64),
     "Int4AwqDequantize": (3, 128),
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
+    "RepeatInterleave": (SHAPE, 1, 3), "Unfold": (SHAPE, 1, 3, 2),
     "Concat": (SHAPE, (3, 5), 1), "ConcatBackward": ((3, 9), 1, 4), "Flip": (SHAPE, (True, False)),
     "Roll": (SHAPE, (1, -1)),
     "Permute": (SHAPE, (1, 0)), "Pad": (bk.PadMode.CONSTANT, SHAPE, (1, 2), (0, 1)), "Triu": (SHAPE, 0),

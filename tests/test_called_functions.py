@@ -120,7 +120,7 @@ def numbers_of(spec, problem):
         elif number.name == "keepdims":
             value = True
         elif number.name == "size":
-            value = value if spec.layout == "accumulated" else problem.host["output_shape"]
+            value = value if spec.layout in ("accumulated", "unfold") else problem.host["output_shape"]
         elif number.number == "inv_tau":
             value = 1 / value
         elif number.number == "reduction_mode":

@@ -33,6 +33,8 @@ SHAPES = {
     **{layout: {"x": (3, 4)} for layout in ("flip", "roll", "permute", "triangle")},
     "pad": {"x": (3, 4), "dy": (6, 7)},
     "concat": {"a": (3, 4), "b": (2, 4), "dy": (5, 4)},
+    "unfold": {"x": (3, 4), "dy": (3, 2, 3)},
+    "repeat_interleave": {"x": (3, 4), "dy": (24,)},
     "matmul": {"a": (3, 4), "b": (4, 2)},
     "linear": {"x": (3, 4), "weight": (2, 4), "bias": (2,)},
     "norm": {**dict.fromkeys(("x", "dy"), (3, 4)), **dict.fromkeys(("gamma", "beta"), (4,))},
@@ -69,6 +71,8 @@ NAMED = {  # shapes, and the numbers that follow from none
     "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
     "alibi": ({"scores": (2, 3, 2, 4), "slopes": (3,)}, {}),
     "alibi_backward": ({"dy": (2, 3, 2, 4)}, {}),
+    **dict.fromkeys(("unfold", "unfold_backward"), ({}, {"axis": 1, "size": 3})),
+    **dict.fromkeys(("repeat_interleave", "repeat_interleave_backward"), ({}, {"repeats": 2})),
     "embedding_bag": ({"weight": (5, 3)}, {"mode": "sum"}),
     "embedding_bag_backward": ({"dout": (3, 3)}, {"num_embeddings": 5, "mode": "mean"}),
     **{
@@ -172,6 +176,7 @@ def test_an_operator_is_its_function(name):
 
 
 OWN = {"affine": ["x"], "cast": ["x"], "matmul": ["a", "b"], "linear": ["x", "weight", "bias"]}
+OWN |= {name: [spec.arrays[0].name] for name, spec in specs().items() if spec.row.gradient}
 # The gradient of ctc_loss reads the loss of each sample, which no result of it is.
 GRADIENTS = [n for n in specs() if (f"{n}_backward" in specs() and n != "ctc_loss") or n in OWN]
 

@@ -72,6 +72,9 @@ call           functions on arrays, one a line, for rows of families whose funct
                extents in brackets where they have names, or a number of the layout (baracuda/_functions). Without `->`
                the results are all outputs. A name alone stands for the signature that another row has. Of rows that
                give one function signatures, one has all arguments; a row that has fewer serves calls without the rest
+gradient       the gradient of the function of `call` by its first array, where that is a function of its own: `name(dy,
+               number, number = -number, number = inverse number)`, of the same numbers, negated ones, or of the inverse
+               of a permutation of axes
 doc            one paragraph for the header and the op list; that of a strided form that follows from `pointwise` is
                written by the generator
 """
@@ -95,9 +98,9 @@ CLASSES = ("functor", "template")
 KEYS = {
     "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", *CLASSES,
     "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "indexes", "call",
-    "doc",
+    "gradient", "doc",
 }  # fmt: skip
-OWN = {"workspace", "can_implement", "like", "call"}  # keys that a row does not take from another
+OWN = {"workspace", "can_implement", "like", "call", "gradient"}  # keys that a row does not take from another
 MOST_OPERANDS = 8  # kMostStrided of core/abi/strided_args.h
 POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
 SUMS_HEADER = "core/reduce/pointwise_sum_op.h"
@@ -317,6 +320,23 @@ def parse_call(line: str, params: tuple[Param, ...]) -> Call:
     return Call(name, tuple(arguments), tuple(fixed), tuple((own or source, source) for source, _, own in named))
 
 
+def parse_gradient(text: str, calls: tuple[Call, ...]) -> tuple[str, tuple[tuple[str, str, str], ...]] | tuple[()]:
+    """(function, its numbers, each with how it follows from which number: "" as it is, "-" or "inverse")"""
+    if not text:
+        return ()
+    m = re.fullmatch(r"(\w+)\(dy((?:, [^,]+)*)\)", text)
+    if not m:
+        raise TableError(f"gradient: {text!r} is not 'name(dy, number, number = -number)'")
+    known = {argument[0] for call in calls for argument in call.arguments}
+    found = []
+    for item in filter(None, m[2].split(", ")):
+        n = re.fullmatch(r"(\w+)(?: = (-|inverse )?(\w+))?", item)
+        if not n or (n[3] or n[1]) not in known:
+            raise TableError(f"gradient: {item!r} is no number of the function")
+        found.append((n[1], (n[2] or "").strip(), n[3] or n[1]))
+    return m[1], tuple(found)
+
+
 def listed(names: Sequence[str], last: str) -> str:
     """As in "a, b or c"."""
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
@@ -453,7 +473,8 @@ class Section:
             is_listed="in_place" in section, is_bare="tail" in section,
             bytes_type=section.get("workspace_bytes", ""),
             indexes=parse_indexes(section.get("indexes", ""), params),
-            calls=parse_calls(section.get("call", ""), params),
+            calls=(calls := parse_calls(section.get("call", ""), params)),
+            gradient=parse_gradient(section.get("gradient", ""), calls),
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ Variant = tuple[str, Row, str, CallRow]  # pattern, row, choice of {F}, call
 # Kinds of layouts.LAYOUTS, and the parameters by which a row is of one.
 _KINDS = {
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
-    "concat": ("split_offset",),
+    "concat": ("split_offset",), "unfold": ("window_step",), "repeat_interleave": ("repeat_dim",),
     "softmax": ("softmax_axis",), "norm": ("norm_axes_mask",), "channels": ("spatial_extent",),
     "reduce_to": ("input_stride",), "trace": ("stride_row",), "reduce": ("reduce_extent", "output_shape"),
     "reduce_axes": ("reduce_axes_mask",), "reduce_backward": ("stride_dx", "stride_dy"), "loss": ("reduction_mode",),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions.layout import Layout, Shape, axes_of, axis_of, viewed
+from baracuda._functions.layout import Layout, Shape, axes_of, axis_of, check_shape, viewed
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers
 from baracuda.errors import InvalidProblemError
@@ -106,6 +106,44 @@ def concat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
         "split_offset": split,
     }  # fmt: skip
     return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+
+
+def unfold(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    shape = shapes["x"]
+    axis = axis_of("axis", numbers["axis"], shape)
+    size = as_integer("size", numbers["size"], 1, INT32_MAX)
+    step = as_integer("step", numbers["step"], 1, INT32_MAX)
+    if size > shape[axis]:
+        raise InvalidProblemError(f"size is {size}, must be at most {shape[axis]}, the extent of x along axis {axis}")
+    windowed = (*_along(shape, axis, (shape[axis] - size) // step + 1), size)
+    values = {
+        "rank": len(shape), "input_shape": shape, "unfold_dim": axis, "window_size": size, "window_step": step,
+        "input_numel": math.prod(shape), "output_numel": math.prod(windowed),
+    }  # fmt: skip
+    check_shape("dy", shapes.get("dy", windowed), windowed)
+    extents = {"x": shape, "dx": shape, "y": windowed, "dy": windowed}
+    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+
+
+def repeat_interleave(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Without an axis of the elements in row-major order."""
+    given, seen = shapes["x"], {}
+    times = as_integer("repeats", numbers["repeats"], 0, INT32_MAX)
+    shape, axis = given, 0
+    if numbers["axis"] is None:
+        shape = (math.prod(given),)
+        seen = {"x": _flat, "dx": _flat}
+    else:
+        axis = axis_of("axis", numbers["axis"], shape)
+    whole = _along(shape, axis, shape[axis] * times)
+    values = {
+        "rank": len(shape), "input_shape": shape, "repeat_dim": axis, "repeats": times,
+        "input_numel": math.prod(shape), "output_numel": math.prod(whole),
+    }  # fmt: skip
+    check_shape("dy", shapes.get("dy", whole), whole)
+    extents = {"x": shape, "dx": shape, "y": whole, "dy": whole}
+    results = {"y": whole, "dx": given}
+    return Layout(values, extents, {out.pointer: results[out.pointer] for out in spec.outputs}, seen=seen)
 
 
 def _whole(shape: Shape, values: dict[str, Any]) -> Layout:

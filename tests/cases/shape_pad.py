@@ -1,5 +1,6 @@
-"""pad in its modes, and the gradient of the constant one."""
+"""pad in its modes, and their gradients."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from tools.oracle.numerics import decode
 
 from .elementwise.fill import BYTES_OR_BITS, value_of
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
+from .model import Array, Bad, Case, Expected, Idle, Problem, strides_for
 from .shape_layout import MOVE_BRIEF, TURNED, bad_calls, of_each_width
 
 NUMPY = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
@@ -59,6 +60,36 @@ def pad_backward(draw, shape, low, high, dy=None, dx=None, kind="normal"):
     host = {"input_shape": tuple(shape), "pad_low": tuple(low), "stride_dy": dy, "stride_dx": dx}
     arrays = {"dy": draw.values(out, kind, dy), "dx": draw.output(shape, dx)}
     return Problem({"input_numel": math.prod(shape), "rank": len(shape)}, arrays, host)
+
+
+def mode_backward(draw, shape, low, high, dy=None, dx=None, kind="normal", null=()):
+    problem = pad_backward(draw, shape, low, high, dy, dx, kind)
+    problem.host["output_shape"] = problem.arrays["dy"].shape
+    problem.null = null
+    return problem
+
+
+def summed(dy, source, shape):
+    """What each element of dy adds to the element of `shape` whose flat number `source` has."""
+    dy, source, size = dy.ravel(), source.ravel(), math.prod(shape)
+    with np.errstate(invalid="ignore", over="ignore"):
+        total, terms = (np.bincount(source, values, size) for values in (dy, np.abs(dy)))
+    count = np.bincount(source, minlength=size)
+    single = count[source] == 1
+    total[source[single]] = dy[single]  # a zero's sign with it
+    return Expected(total.reshape(shape), count.reshape(shape), terms.reshape(shape))
+
+
+def reference_of_mode(mode):
+    def of(problem):
+        dy, shape = problem.arrays["dy"].values, problem.host["input_shape"]
+        if not dy.size:
+            return {"dx": Expected(np.zeros(shape))}
+        numbers = Array("i64", shape, np.arange(math.prod(shape)).reshape(shape))
+        forward = Problem({}, {"x": numbers}, {"output_shape": dy.shape, "pad_low": problem.host["pad_low"]})
+        return {"dx": summed(dy, reference(mode)(forward)["y"].value, shape)}
+
+    return of
 
 
 def reference_backward(problem):
@@ -121,13 +152,51 @@ def case(mode):
     )  # fmt: skip
 
 
+def renamed(layouts):
+    return {{"x": "dx", "y": "dy"}[operand]: layout for operand, layout in layouts.items()}
+
+
+def of_empty_ones(calls):
+    """Where x has no elements dy has none either."""
+    for call in calls:
+        is_empty = call.name.startswith("empty_far")
+        yield dataclasses.replace(call, host=call.host | {"output_shape": (6, 0, 14)}) if is_empty else call
+
+
+def backward_case(mode):
+    given = {name: each for name, each in PADS.items() if name != "broadcast"}
+    problems = {
+        n: lambda d, s=s, lo=lo, hi=hi, k=k: mode_backward(d, s, lo, hi, **renamed(k))
+        for n, (s, lo, hi, k) in given.items()
+    }
+    problems["special"] = lambda d: mode_backward(d, (7, 9), (2, 1), (3, 4), kind="special")
+    problems["standing"] = lambda d: mode_backward(d, (9, 11), (2, 3), (3, 4), dy={"broadcast": (1,)})
+    problems["far"] = lambda d: mode_backward(d, (5, 3, 600), (11, 7, 0), (8, 9, 700))
+    problems["single"] = lambda d: mode_backward(d, (1, 9), (4, 0), (5, 0))
+    problems["nothing_left"] = lambda d: mode_backward(d, (3, 5), (-3, 0), (0, 1), null=("dy",))
+    return Case(
+        row=f"pad_{mode}_backward_{{T}}", problems=problems, reference=reference_of_mode(mode),
+        tolerance={"dx": "total"}, plain="plain", large="large",
+        bad=(
+            *of_empty_ones(
+                bad_calls("input_numel", "input_shape", ("output_shape", (6, -7, 14), r"output_shape\[1\] is -7"),
+                          ("dy", "dx"), ("stride_dy", "stride_dx"))
+            ),
+            Bad("null_pad_low", 2, r"pad_low is NULL", host={"pad_low": None}, can=2),
+            Bad("no_source", 2, r"input_shape\[1\] is 0", {"input_numel": 0}, {"input_shape": (3, 0, 7)}, can=2),
+        ),
+        idle=(Idle("count_0", {"input_numel": 0}, {"input_shape": (3, 0, 7), "output_shape": (6, 0, 14)}),),
+    )  # fmt: skip
+
+
 CASES = (
     *[case(mode) for mode in ("constant", "reflect", "replicate", "circular")],
+    *[backward_case(mode) for mode in ("reflect", "replicate", "circular")],
     Case(
         row="pad_constant_backward_{T}",
         problems={
             name: lambda d, s=s, lo=lo, hi=hi, k=k: pad_backward(
-                d, s, lo, hi, **{{"x": "dx", "y": "dy"}[operand]: layout for operand, layout in k.items()}
+                d, s, lo, hi, **renamed(k)
             )
             for name, (s, lo, hi, k) in SLICES.items()
         }

@@ -50,6 +50,7 @@ VIEWS = {
 }
 BAD = (
     Bad("null_shape", 2, r"shape is NULL", host={"shape": None}, can=2),
+    Bad("rank_0", 2, r"rank is 0", {"rank": 0}, can=2),
     Bad("rank_1", 2, r"rank is 1", {"rank": 1}, can=2),
     Bad("rank_negative", 2, r"rank is -1", {"rank": -1}, can=2),
     Bad("rank_9", 2, r"rank is 9", {"rank": 9}, can=2),

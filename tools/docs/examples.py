@@ -58,7 +58,14 @@ def _shared() -> dict[str, tuple[str, dict[str, str]]]:
             found[f"{name}_f64tab"] = name, doubles
             found[f"{name}_half_f64tab"] = name, found[f"{name}_half"][1] | doubles
     for mode in ("reflect", "replicate", "circular"):
-        found[f"pad_{mode}"] = "pad_constant", {"pad_constant(": f"pad_{mode}(", "CONSTANT": mode.upper()}
+        found[f"pad_{mode}"] = (
+            "pad_constant",
+            {
+                "pad_constant(": f"pad_{mode}(",
+                "pad_constant_backward": f"pad_{mode}_backward",
+                "CONSTANT": mode.upper(),
+            },
+        )
     for width, (dtype, element) in OF_WIDTH.items():
         for name in ("contiguize_b{}", "write_slice_b{}", "write_slice_b{}_doff"):
             found[name.format(width)] = name.format(4), {"np.float32": dtype, "bk.f32": element}

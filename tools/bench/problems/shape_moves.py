@@ -182,6 +182,162 @@ def pads(sizes: Sizes) -> Any:
     )
 
 
+def pad_gradients(sizes: Sizes) -> Any:
+    """Of images, three elements of padding on each side."""
+    images = (16, 32, 512, 512) if sizes.backend == "cuda" else (2, 3, 256, 256)
+    out = (*images[:2], *[e + 6 for e in images[2:]])
+    for mode, (numpy, torch) in PADS.items():
+        if mode == "constant":
+            continue
+        source = [np.pad(np.arange(e), 3, numpy) for e in images[2:]]
+
+        def check(problem: Any, source: Any = source) -> str:
+            plane, size = math.prod(out[2:]), math.prod(images[2:])
+            dy, dx = problem.buffers["dy"], problem.buffers["dx"]
+            for image in (0, math.prod(images[:2]) - 1):
+                cells = problem.data.cells(dy, np.arange(image * plane, (image + 1) * plane)).reshape(out[2:])
+                expected = np.zeros(images[2:])
+                np.add.at(expected, np.ix_(*source), cells.astype(np.float64))
+                got = problem.data.cells(dx, np.arange(image * size, (image + 1) * size)).reshape(images[2:])
+                if not np.allclose(got, expected, 1e-2, 1e-2):
+                    return f"dx of image {image} is wrong by {np.abs(got - expected).max()}"
+            return ""
+
+        def by_torch(m: Any, t: Any, torch: str = torch) -> Any:
+            backward = getattr(m.ops.aten, {"reflect": "reflection", "replicate": "replication"}.get(torch, "")
+                               + "_pad2d_backward", None)  # fmt: skip
+            x = t["dx"].detach().clone().requires_grad_()
+            y = m.nn.functional.pad(x, (3, 3, 3, 3), mode=torch)
+            if backward is not None:
+                return lambda: backward(t["dy"], x.detach(), (3, 3, 3, 3))
+            return lambda: m.autograd.grad(y, x, t["dy"], retain_graph=True)
+
+        def by_numpy(a: Any, source: Any = source) -> Any:
+            def run() -> None:
+                a["dx"][...] = 0
+                np.add.at(a["dx"], (slice(None), slice(None), *np.ix_(*source)), a["dy"])
+
+            return run
+
+        yield Bench(
+            name=f"pad_{mode}_backward",
+            row=f"pad_{mode}_backward_{{T}}",
+            dtypes=DTYPES,
+            bounds=sizes.bounds(0.8),
+            scalars={
+                "input_shape": images,
+                "output_shape": out,
+                "pad_low": (0, 0, 3, 3),
+                "input_numel": math.prod(images),
+            },
+            arrays={"dy": Operand(out, "normal"), "dx": Operand(images)},
+            check=check,
+            **peers(by_torch, by_numpy),
+        )
+
+
+def windows(sizes: Sizes) -> Any:
+    """Windows of half their size's distance, and rows that are repeated."""
+    rows, columns, size, step = sizes.rows // 2, sizes.columns, 512, 256
+    count = (columns - size) // step + 1
+    common = {"unfold_dim": 1, "window_size": size, "window_step": step, "input_shape": (rows, columns), "rank": 2}
+    windowed = (rows, count, size)
+
+    def check_sums(problem: Any) -> str:
+        dy, dx = problem.buffers["dy"], problem.buffers["dx"]
+        row = rows // 2
+        cells = problem.data.cells(dy, np.arange(count * size) + row * count * size).reshape(count, size)
+        expected = np.zeros(columns)
+        for w in range(count):
+            expected[w * step : w * step + size] += cells[w]
+        got = problem.data.cells(dx, np.arange(columns) + row * columns)
+        return "" if np.allclose(got, expected, 1e-2, 1e-2) else f"dx[{row}] differs by {np.abs(got - expected).max()}"
+
+    def by_numpy(a: Any) -> Any:
+        def run() -> None:
+            a["dx"][...] = 0
+            for w in range(count):
+                a["dx"][:, w * step : w * step + size] += a["dy"][:, w]
+
+        return run
+
+    yield Bench(
+        name="unfold",
+        row="unfold_{T}",
+        dtypes=DTYPES,
+        bounds=sizes.bounds(0.85),
+        scalars=common | {"output_numel": math.prod(windowed)},
+        arrays={"x": Operand((rows, columns), "normal"), "y": Operand(windowed)},
+        check=check_of("y", lambda c: (("x", [c[0], c[1] * step + c[2]], everywhere(c)),)),
+        **peers(
+            lambda m, t: lambda: t["y"].copy_(t["x"].unfold(1, size, step)),
+            lambda a: lambda: np.copyto(a["y"], np.lib.stride_tricks.sliding_window_view(a["x"], size, 1)[:, ::step]),
+        ),
+    )
+    yield Bench(
+        name="unfold_backward",
+        row="unfold_backward_{T}",
+        dtypes=DTYPES,
+        bounds=sizes.bounds(0.7),
+        scalars=common | {"input_numel": rows * columns},
+        arrays={"dy": Operand(windowed, "normal"), "dx": Operand((rows, columns))},
+        check=check_sums,
+        **peers(
+            lambda m, t: lambda: t["dx"].copy_(m.ops.aten.unfold_backward(t["dy"], [rows, columns], 1, size, step)),
+            by_numpy,
+        ),
+    )
+
+
+def interleaved(sizes: Sizes) -> Any:
+    rows, columns, repeats = sizes.rows // 4, sizes.columns, 4
+    for name, axis in (("rows", 0), ("columns", 1)):
+        wide = (rows * (1 if axis else repeats), columns * (repeats if axis else 1))
+        common = {"repeat_dim": axis, "repeat_count": repeats, "input_shape": (rows, columns), "rank": 2}
+
+        def source(c: Any, axis: int = axis) -> Any:
+            return (("x", [x // repeats if d == axis else x for d, x in enumerate(c)], everywhere(c)),)
+
+        def check_sums(problem: Any, axis: int = axis, wide: Any = wide) -> str:
+            places = picks(problem, rows * columns, 4096)
+            at = list(np.unravel_index(places, (rows, columns)))
+            total = np.zeros(len(places))
+            for k in range(repeats):
+                from_ = [x * repeats + k if d == axis else x for d, x in enumerate(at)]
+                total += problem.data.cells(problem.buffers["dy"], np.ravel_multi_index(from_, wide))
+            got = problem.data.cells(problem.buffers["dx"], places)
+            return "" if np.allclose(got, total, 1e-2, 1e-2) else f"dx differs by {np.abs(got - total).max()}"
+
+        split = (rows, 1, columns, repeats) if axis else (rows, repeats, columns, 1)
+        yield Bench(
+            name=f"repeat_interleave, {name}",
+            row="repeat_interleave_{T}",
+            dtypes=DTYPES,
+            bounds=sizes.bounds(0.75),
+            scalars=common | {"output_numel": math.prod(wide)},
+            arrays={"x": Operand((rows, columns), "normal"), "y": Operand(wide)},
+            check=check_of("y", source),
+            **peers(
+                lambda m, t, axis=axis: lambda: t["y"].copy_(m.repeat_interleave(t["x"], repeats, axis)),
+                lambda a, split=split: lambda: np.copyto(a["y"].reshape(split), a["x"].reshape(rows, 1, columns, 1)),
+            ),
+        )
+        yield Bench(
+            name=f"repeat_interleave_backward, {name}",
+            row="repeat_interleave_backward_{T}",
+            dtypes=DTYPES,
+            bounds=sizes.bounds(0.8),
+            scalars=common | {"input_numel": rows * columns},
+            arrays={"dy": Operand(wide, "normal"), "dx": Operand((rows, columns))},
+            check=check_sums,
+            workspace=True,
+            **peers(
+                lambda m, t, split=split: lambda: m.sum(t["dy"].view(split), (1, 3), out=t["dx"]),
+                lambda a, split=split: lambda: np.sum(a["dy"].reshape(split), (1, 3), out=a["dx"]),
+            ),
+        )
+
+
 def moves(sizes: Sizes) -> Any:
     shape = (sizes.rows, sizes.columns)
     arrays = {"x": Operand(shape, "normal"), "y": Operand(shape)}
@@ -386,5 +542,5 @@ def check_window(dest: Sequence[int], part: Sequence[int], start: Sequence[int])
 
 def benches(backend: str) -> Any:
     sizes = Sizes(backend, *((8192, 16384) if backend == "cuda" else (1024, 1024)))
-    for each in (concats, pads, moves, permutes, triangles, slices):
+    for each in (concats, pads, pad_gradients, windows, interleaved, moves, permutes, triangles, slices):
         yield from each(sizes)

@@ -1,0 +1,259 @@
+"""Functions on arrays that are made of others: concatenate, stack, split, meshgrid and as_strided, copies by the
+movers; and repeats of which each element has a number of its own.
+
+Arrays are those that the functions of `baracuda.functions` take; results are of the kind of the first, in its memory
+and on its stream. Copies keep every bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from baracuda import functions
+from baracuda._functions.arrays import Kind, known, library_for, result_kind
+from baracuda._functions.layout import Shape, axis_of
+from baracuda._scalars import INT32_MAX, as_integer, as_integers
+from baracuda.dtypes import ElementKind
+from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.shape.slices import ContiguizeArgs, ContiguizeDescriptor, ContiguizePlan
+from baracuda.tensor import TensorRef, tensor
+
+
+def concatenate(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any:
+    """Arrays one behind the other along an axis, along the others of which they have equal extents: a copy each.
+
+    InvalidProblemError for shapes or dtypes that do not fit, and where there is no array.
+    """
+    given, views = _several(arrays)
+    along = axis_of("axis", axis, views[0].shape)
+    for k, view in enumerate(views):
+        if len(view.shape) != len(views[0].shape) or _with(view.shape, along, 0) != _with(views[0].shape, along, 0):
+            raise InvalidProblemError(
+                f"arrays[{k}] has shape {view.shape}, must be that of arrays[0], {views[0].shape}, but along axis "
+                f"{along}"
+            )
+    whole = _with(views[0].shape, along, sum(view.shape[along] for view in views))
+    result = _Result(arrays[0], views[0], whole, out)
+    first = 0
+    for array, view in zip(given, views):
+        if view.numel:
+            _copy(array, view.shape, _part(result.view, along, first, view.shape[along]))
+        first += view.shape[along]
+    return result.finished()
+
+
+def stack(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any:
+    """Arrays of one shape along a new axis, which is `axis` of the result: a copy each.
+
+    InvalidProblemError for shapes or dtypes that differ, and where there is no array.
+    """
+    given, views = _several(arrays)
+    shape = views[0].shape
+    for k, view in enumerate(views):
+        if view.shape != shape:
+            raise InvalidProblemError(f"arrays[{k}] has shape {view.shape}, must be that of arrays[0], {shape}")
+    along = axis_of("axis", axis, (*shape, 1))
+    result = _Result(arrays[0], views[0], (*shape[:along], len(views), *shape[along:]), out)
+    for k, (array, view) in enumerate(zip(given, views)):
+        if view.numel:
+            place = _part(result.view, along, k, 1)
+            strides = (*place.strides[:along], *place.strides[along + 1 :])
+            _copy(array, shape, _viewed(place, place.ptr, shape, strides))
+    return result.finished()
+
+
+def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
+    """Copies of the parts of x along an axis: as many equal ones as `sections` says, or those between the indices in
+    it, as numpy.split has them.
+
+    InvalidProblemError where the parts would not be equal, or an index is none of the axis.
+    """
+    view = tensor(known(x, "x"), "x")
+    along = axis_of("axis", axis, view.shape)
+    extent = view.shape[along]
+    if isinstance(sections, (list, tuple)):
+        inner = as_integers("sections", sections, 0, extent)
+        ends = (*inner, extent)
+    else:
+        count = as_integer("sections", sections, 1, INT32_MAX)
+        if extent % count:
+            raise InvalidProblemError(f"sections is {count}, must divide {extent}, the extent of x along axis {along}")
+        ends = tuple([extent // count * (k + 1) for k in range(count)])
+    parts, first = [], 0
+    for end in ends:
+        if end < first:
+            raise InvalidProblemError(f"sections is {sections!r}, must not fall")
+        cut = tuple([slice(first, end) if d == along else slice(None) for d in range(len(view.shape))])
+        source = _part(view, along, first, end - first) if isinstance(x, TensorRef) else x[cut]
+        parts.append(functions.permute(source, tuple(range(len(view.shape)))))
+        first = end
+    return tuple(parts)
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
+    """Coordinates of a grid, of arrays of one axis, or of none, which is one of one element. Result k has arrays[k]
+    along axis k and repeats it along all others; with indexing "xy" the first two axes change places, with "ij" they
+    do not.
+
+    InvalidProblemError for arrays of more axes, and another indexing.
+    """
+    if indexing not in ("xy", "ij"):
+        raise InvalidProblemError(f"indexing is {indexing!r}, must be 'xy' or 'ij'")
+    given, views = _several(arrays)
+    for k, view in enumerate(views):
+        if len(view.shape) > 1:
+            raise InvalidProblemError(f"arrays[{k}] has shape {view.shape}, must have at most one axis")
+    rank = len(views)
+    places = [1 - k if k < 2 <= rank and indexing == "xy" else k for k in range(rank)]
+    extents = [0] * rank
+    for place, view in zip(places, views):
+        extents[place] = view.numel
+    results = []
+    for array, view, place in zip(given, views, places):
+        shape = tuple([view.numel if d == place else 1 for d in range(rank)])
+        if isinstance(array, TensorRef):
+            step = view.strides[0] if view.shape else 1
+            source: Any = _viewed(view, view.ptr, shape, tuple([step if d == place else 1 for d in range(rank)]))
+        else:
+            source = array.reshape(shape)
+        results.append(_tiled(source, shape, extents))
+    return tuple(results)
+
+
+def as_strided(x: Any, shape: Sequence[int], strides: Sequence[int], *, offset: int = 0, out: Any = None) -> Any:
+    """A copy of the elements offset + sum of c[d] * strides[d] of x, which is in row-major order: result[c]. Strides
+    have any sign and may be 0, and elements may be taken more than once.
+
+    InvalidProblemError where an element lies outside of x, UnsupportedError where x is not in row-major order.
+    """
+    array = known(x, "x")
+    view = tensor(array, "x")
+    if not view.is_dense:
+        raise UnsupportedError(f"x has strides {view.strides}, must be in row-major order")
+    of = ContiguizeDescriptor(tuple(shape), tuple(strides), offset, element=view.dtype).validated()
+    reaches = [(extent - 1) * stride for extent, stride in zip(of.shape, of.source_strides or ())]
+    low, high = (of.source_offset + sum(pick(reach, 0) for reach in reaches) for pick in (min, max))
+    if 0 not in of.shape and (low < 0 or high >= view.numel):
+        raise InvalidProblemError(f"elements {low} to {high} are wanted, x has {view.numel}")
+    result = _Result(x, view, of.shape, out)
+    source = _viewed(view, view.ptr + of.source_offset * view.dtype.itemsize, of.shape, of.source_strides or ())
+    plan = ContiguizePlan.select(
+        None, ContiguizeDescriptor(of.shape, element=view.dtype), library=library_for(view.device)
+    )
+    with result.kind.guard(array):
+        plan.run(result.kind.stream(array), None, ContiguizeArgs(dest=result.view, source=source))
+    return result.finished()
+
+
+def repeat_interleave_counts(x: Any, counts: Any, output_length: int, *, axis: int = 0) -> Any:
+    """Element k along an axis, counts[k] times, before element k + 1, output_length elements in all: what the counts
+    leave is the last element again, and what is too much is cut off, since the counts, i32 or i64 and none negative,
+    may lie on a device. Two scans of them and an index_select.
+
+    InvalidProblemError where counts has not one element for each of the axis, or x has none that could be repeated.
+    """
+    view, places = _sources(x, "x", counts, output_length, axis)
+    if not view.shape[axis] and output_length:
+        raise InvalidProblemError(f"x has shape {view.shape}, no element along axis {axis} to fill output_length with")
+    return functions.index_select(x, places, axis=axis)
+
+
+def repeat_interleave_counts_backward(dy: Any, counts: Any, *, axis: int = 0) -> Any:
+    """dx[k] along an axis is the sum of the elements of dy that are x[k] in repeat_interleave_counts: index_add by the
+    same places.
+    """
+    view = tensor(known(dy, "dy"), "dy")
+    axis = axis_of("axis", axis, view.shape)
+    size = tensor(known(counts, "counts"), "counts").numel
+    return functions.index_add(dy, _places(counts, view.shape[axis]), size, axis=axis)
+
+
+def _sources(x: Any, name: str, counts: Any, length: int, axis: int) -> tuple[TensorRef, Any]:
+    view = tensor(known(x, name), name)
+    axis = axis_of("axis", axis, view.shape)
+    have = tensor(known(counts, "counts"), "counts").shape
+    if have != (view.shape[axis],):
+        raise InvalidProblemError(f"counts has shape {have}, expected {(view.shape[axis],)}, an element of {name} each")
+    return view, _places(counts, as_integer("output_length", length, 0, INT32_MAX))
+
+
+def _places(counts: Any, length: int) -> Any:
+    """Of each element of the result the one that it is: how many of the others have ended there."""
+    view = tensor(known(counts, "counts"), "counts")
+    if view.dtype not in (ElementKind.I32, ElementKind.I64) or len(view.shape) != 1:
+        raise InvalidProblemError(
+            f"counts has dtype {view.dtype} and shape {view.shape}, expected i32 or i64 and one axis"
+        )
+    ends = functions.cumsum(counts)
+    inner = max(view.numel - 1, 0)
+    whole = tensor(known(ends, "ends"), "ends")
+    before = _part(whole, 0, 0, inner) if isinstance(ends, TensorRef) else ends[:inner]
+    ones = functions.affine(before, 0, offset=1)
+    return functions.cumsum(functions.scatter_add(ones, before, length))
+
+
+def _tiled(source: Any, shape: Shape, extents: Sequence[int]) -> Any:
+    if 0 in extents:  # repeated no times, which is no tile
+        view = tensor(known(source, "x"), "x")
+        return _Result(source, view, tuple(extents), None).finished()
+    return functions.tile(source, tuple([1 if extent == own else extent for own, extent in zip(shape, extents)]))
+
+
+class _Result:
+    """What the caller gets, and a view of it."""
+
+    def __init__(self, like: Any, view: TensorRef, shape: Shape, out: Any) -> None:
+        self.kind: Kind = result_kind(like)
+        self.is_given = out is not None
+        self.array = (
+            out if self.is_given else self.kind.empty(shape, self.kind.native(view.dtype, like), known(like, "x"))
+        )
+        self.view = tensor(self.array, "out")
+        if self.view.shape != shape or self.view.dtype != view.dtype:
+            raise InvalidProblemError(
+                f"out has shape {self.view.shape} and dtype {self.view.dtype}, expected {shape} and {view.dtype}"
+            )
+
+    def finished(self) -> Any:
+        return self.array if self.is_given else self.kind.finish(self.array)
+
+
+def _several(arrays: Sequence[Any]) -> tuple[list[Any], list[TensorRef]]:
+    """The arrays as functions take them, and views of them."""
+    if not isinstance(arrays, (list, tuple)) or not arrays:
+        raise InvalidProblemError(f"arrays is {arrays!r}, must be a list or tuple of one array or more")
+    given = [known(array, f"arrays[{k}]") for k, array in enumerate(arrays)]
+    views = [tensor(array, f"arrays[{k}]") for k, array in enumerate(given)]
+    for k, view in enumerate(views):
+        if view.dtype != views[0].dtype or view.device != views[0].device:
+            raise InvalidProblemError(
+                f"arrays[{k}] has dtype {view.dtype} in {view.device} memory, arrays[0] {views[0].dtype} in "
+                f"{views[0].device} memory"
+            )
+    return given, views
+
+
+def _copy(array: Any, shape: Shape, target: TensorRef) -> None:
+    functions.permute(array, tuple(range(len(shape))), out=target)
+
+
+def _with(shape: Shape, axis: int, extent: int) -> Shape:
+    return (*shape[:axis], extent, *shape[axis + 1 :])
+
+
+def _part(view: TensorRef, axis: int, first: int, extent: int) -> TensorRef:
+    address = view.ptr + (first * view.strides[axis] * view.dtype.itemsize if view.numel else 0)
+    return _viewed(view, address, _with(view.shape, axis, extent), view.strides)
+
+
+def _viewed(view: TensorRef, address: int, shape: Shape, strides: Shape) -> TensorRef:
+    return TensorRef(
+        address, shape, view.dtype, strides, device=view.device, readonly=view.readonly, owner=view
+    )  # fmt: skip
+
+
+__all__ = [
+    "as_strided", "concatenate", "meshgrid", "repeat_interleave_counts", "repeat_interleave_counts_backward", "split",
+    "stack",
+]  # fmt: skip

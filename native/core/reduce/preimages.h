@@ -1,0 +1,154 @@
+// The adjoint of copies in which an element may go to several places: y[c] is the sum of the elements of x that a map of
+// each axis sends to c.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/math/fastdiv.h"
+#include "core/platform.h"
+#include "core/pointwise/layout.h"
+#include "core/types/dtype.h"
+
+namespace bk {
+
+// To which index of y an index p of x is sent: p - low, which the last three bring into y as the modes of pad do (Beyond of
+// core/pointwise/copies.h) and the first one leaves out where it is outside; of windows, index j of window w to w * step + j.
+enum class Folding { kShift, kReflect, kReplicate, kCircular, kWindows };
+
+struct FoldedAxis {
+    Folding folding = Folding::kShift;
+    int64_t extent = 1, source = 1;  // of y; and of x, or the number of windows
+    int64_t low = 0;
+    int64_t stride_y = 0, stride_x = 0;  // stride_x within a window
+    int64_t window = 1, step = 1, stride_window = 0;
+
+    bool is_plain() const { return folding == Folding::kShift && low == 0 && extent == source; }
+};
+
+struct FoldedSum {
+    int rank = 0;
+    FoldedAxis axis[kMaxRank];
+};
+
+// y has elements. An element that none is sent to is 0; one that a single one is sent to is that, bit for bit. Others are
+// summed in compute_t<T>, in an order that follows from the axes.
+template <class T>
+Status sum_preimages(const Launch& launch, const FoldedSum& sum, const T* x, T* y);
+
+// The elements of x along an axis that are sent to one index: their offsets are first + k * step for k < count, and
+// second + k * step for k < more.
+struct FoldTerms {
+    int64_t first = 0, count = 1, second = 0, more = 0, step = 0;
+
+    BK_HD int64_t total() const { return count + more; }
+    BK_HD int64_t offset(int64_t k) const { return k < count ? first + k * step : second + (k - count) * step; }
+};
+
+// Index is unsigned; period + phase + extent and x's extent fit its signed form.
+template <class Index>
+struct FoldMap {
+    Folding folding = Folding::kShift;
+    FastDiv<Index> period;
+    Index phase = 0, window = 1;
+    int64_t extent = 1, source = 1, low = 0;
+    int64_t stride = 0, step = 0;
+    int64_t bulk = 0, bulk_end = 0;  // the indices from bulk on, before bulk_end, have the one term (index + low) * stride
+
+    FoldMap() = default;
+    explicit FoldMap(const FoldedAxis& axis)
+        : folding(axis.folding),
+          window(static_cast<Index>(axis.window)),
+          extent(axis.extent),
+          source(axis.source),
+          low(axis.low),
+          stride(axis.stride_x) {
+        int64_t every = 1;
+        if (folding == Folding::kReflect && extent == 1) folding = Folding::kCircular;
+        if (folding == Folding::kReflect) every = 2 * (extent - 1);
+        if (folding == Folding::kCircular) every = extent;
+        if (folding == Folding::kWindows) every = axis.step;
+        step = folding == Folding::kWindows ? axis.stride_window - axis.step * stride : every * stride;
+        period = FastDiv<Index>(every);
+        phase = static_cast<Index>((low % every + every) % every);
+        bulk = std::max<int64_t>(0, -low), bulk_end = std::min(extent, source - low);
+        if (folding == Folding::kReflect) {
+            bulk = std::max({bulk, low + 1, source - low - every});
+            bulk_end = std::min({bulk_end, every - low, low + every - source + 1});
+        } else if (folding == Folding::kReplicate) {
+            bulk = std::max<int64_t>(bulk, 1), bulk_end = std::min(bulk_end, extent - 1);
+        } else if (folding == Folding::kCircular) {
+            bulk = std::max(bulk, source - low - every), bulk_end = std::min(bulk_end, every - low);
+        } else if (folding == Folding::kWindows) {
+            bulk_end = 0;
+        }
+        bulk_end = std::max(bulk_end, bulk);
+    }
+
+    BK_HD FoldTerms operator()(Index i) const {
+        const int64_t index = static_cast<int64_t>(i), at = index + low;
+        if (folding == Folding::kShift) return {at * stride, at >= 0 && at < source ? 1 : 0};
+        if (folding == Folding::kReplicate) {
+            const int64_t from = index == 0 || at < 0 ? 0 : at, until = index + 1 == extent || at >= source ? source - 1 : at;
+            return {from * stride, until < from ? 0 : until - from + 1, 0, 0, stride};
+        }
+        if (folding == Folding::kWindows) {
+            const int64_t last = static_cast<int64_t>(period(i).quotient), until = last < source ? last + 1 : source;
+            const int64_t from = i < window ? 0 : static_cast<int64_t>(period(i - window).quotient) + 1;
+            return {index * stride + from * step, until < from ? 0 : until - from, 0, 0, step};
+        }
+        const Index a = period(i + phase).remainder;
+        FoldTerms terms{static_cast<int64_t>(a) * stride, count_from(a), 0, 0, step};
+        if (folding == Folding::kReflect && i != 0 && index + 1 != extent) {
+            const Index b = period(period.divisor() - i + phase).remainder;
+            terms.second = static_cast<int64_t>(b) * stride, terms.more = count_from(b);
+        }
+        return terms;
+    }
+
+private:
+    BK_HD int64_t count_from(Index a) const {
+        const Index all = static_cast<Index>(source);
+        return a < all ? static_cast<int64_t>(period(all - 1 - a).quotient) + 1 : 0;
+    }
+};
+
+// The axes in the order of y's memory, plain ones crossed as one where they can be; at least one.
+BK_COLD inline FoldedSum plan_preimages(const FoldedSum& given) {
+    constexpr int64_t kMost = int64_t{1} << 30;  // so that indices stay short
+    int order[kMaxRank], count = 0;
+    for (int d = 0; d < given.rank; ++d) {
+        if (given.axis[d].extent == 1 && given.axis[d].is_plain()) continue;
+        const int64_t step = given.axis[d].extent == 1 ? INT64_MAX : magnitude(given.axis[d].stride_y);
+        int at = count++;
+        for (; at > 0 && given.axis[order[at - 1]].extent > 1 && magnitude(given.axis[order[at - 1]].stride_y) < step; --at)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+    FoldedSum sum;
+    for (int k = 0; k < count; ++k) {
+        const FoldedAxis& axis = given.axis[order[k]];
+        FoldedAxis* const outer = sum.rank > 0 ? &sum.axis[sum.rank - 1] : nullptr;
+        if (outer != nullptr && axis.is_plain() && outer->folding == Folding::kShift &&
+            outer->stride_y == axis.extent * axis.stride_y && outer->stride_x == axis.extent * axis.stride_x &&
+            axis.extent <= kMost && std::max(outer->extent, outer->source) <= kMost / axis.extent &&
+            magnitude(outer->low) <= kMost / axis.extent) {
+            outer->extent *= axis.extent, outer->source *= axis.extent, outer->low *= axis.extent;
+            outer->stride_y = axis.stride_y, outer->stride_x = axis.stride_x;
+            continue;
+        }
+        sum.axis[sum.rank++] = axis;
+    }
+    if (sum.rank == 0) sum.rank = 1;
+    return sum;
+}
+
+}  // namespace bk
+
+#if BK_CUDA
+#include "core/reduce/preimages_cuda.cuh"
+#else
+#include "core/reduce/preimages_cpu.h"
+#endif

@@ -1,0 +1,155 @@
+// Sums over preimages on the CPU: y row by row, in tiles. What single elements are sent to is copied; elsewhere the rows of x
+// are added to a tile of compute_t<T>.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/abi/launch.h"
+#include "core/pointwise/pointwise.h"
+#include "core/reduce/preimages.h"
+
+namespace bk {
+
+constexpr int64_t kPreimageTile = 512;
+
+template <class T>
+struct PreimageRows {
+    using C = compute_t<T>;
+    FoldedSum sum;
+    FoldMap<uint64_t> map[kMaxRank];
+    const T* x;
+    T* y;
+
+    // Indices [first, end) of row number `row`, at most kPreimageTile of them.
+    void tile(int64_t row, int64_t first, int64_t end) const {
+        const int last = sum.rank - 1;
+        FoldTerms terms[kMaxRank];
+        int64_t combinations = 1, to = 0;
+        for (int d = last; d-- > 0; row /= sum.axis[d].extent) {
+            const int64_t c = row % sum.axis[d].extent;
+            terms[d] = map[d](static_cast<uint64_t>(c));
+            combinations *= terms[d].total();
+            to += c * sum.axis[d].stride_y;
+        }
+        const int64_t bulk = std::clamp(map[last].bulk, first, end), bulk_end = std::clamp(map[last].bulk_end, bulk, end);
+        if (combinations == 1) {
+            const T* const from = x + offset(terms, 0);
+            if (bulk < bulk_end) copy_bulk(from, y + to, bulk, bulk_end);
+            add_tile(terms, 1, first, bulk, y + to);
+            add_tile(terms, 1, bulk_end, end, y + to);
+            return;
+        }
+        add_tile(terms, combinations, first, end, y + to);
+    }
+
+private:
+    // Of combination number k of the outer axes' terms.
+    int64_t offset(const FoldTerms* terms, int64_t k) const {
+        int64_t at = 0;
+        for (int d = sum.rank - 1; d-- > 0;) {
+            const int64_t each = terms[d].total();
+            at += terms[d].offset(each == 1 ? 0 : k % each);
+            k = each == 1 ? k : k / each;
+        }
+        return at;
+    }
+
+    void copy_bulk(const T* from, T* to, int64_t first, int64_t end) const {
+        const FoldMap<uint64_t>& inner = map[sum.rank - 1];
+        const int64_t step_x = inner.stride, step_y = sum.axis[sum.rank - 1].stride_y;
+        const T* const source = from + (first + inner.low) * step_x;
+        T* const target = to + first * step_y;
+        if (step_x == 1 && step_y == 1 && end - first > 8)
+            memcpy(target, source, static_cast<size_t>(end - first) * sizeof(T));
+        else
+            for (int64_t k = 0; k < end - first; ++k) target[k * step_y] = source[k * step_x];
+    }
+
+    void add_tile(const FoldTerms* terms, int64_t combinations, int64_t first, int64_t end, T* to) const {
+        if (first >= end) return;
+        C total[kPreimageTile];
+        for (int64_t k = 0; k < end - first; ++k) total[k] = -C(0);  // to which a zero of either sign may be added
+        for (int64_t k = 0; k < combinations; ++k) add_row(x + offset(terms, k), first, end, total);
+        const FoldMap<uint64_t>& inner = map[sum.rank - 1];
+        const int64_t step = sum.axis[sum.rank - 1].stride_y;
+        for (int64_t k = 0; k < end - first; ++k)
+            if (total[k] == 0 && std::signbit(total[k]) &&
+                (combinations == 0 || inner(static_cast<uint64_t>(first + k)).total() == 0))
+                total[k] = 0;
+        if (step == 1) return store(total, to + first, end - first);
+        for (int64_t k = 0; k < end - first; ++k) to[(first + k) * step] = narrow<T>(total[k]);
+    }
+
+    static void store(const C* total, T* to, int64_t count) {
+        if constexpr (std::is_same_v<T, f16>) {
+            narrow_span(to, total, count);
+        } else {
+            BK_VECTOR_LOOP
+            for (int64_t k = 0; k < count; ++k) to[k] = narrow<T>(total[k]);
+        }
+    }
+
+    void add_row(const T* from, int64_t first, int64_t end, C* total) const {
+        const FoldMap<uint64_t>& inner = map[sum.rank - 1];
+        if (inner.folding == Folding::kWindows) return add_windows(from, first, end, total);
+        const int64_t bulk = std::clamp(inner.bulk, first, end), bulk_end = std::clamp(inner.bulk_end, bulk, end);
+        for (int64_t k = first; k < bulk; ++k) add_terms(from, k, &total[k - first]);
+        if (bulk < bulk_end)
+            add_span(from + (bulk + inner.low) * inner.stride, inner.stride, bulk_end - bulk, total + (bulk - first));
+        for (int64_t k = bulk_end; k < end; ++k) add_terms(from, k, &total[k - first]);
+    }
+
+    void add_windows(const T* from, int64_t first, int64_t end, C* total) const {
+        const FoldedAxis& axis = sum.axis[sum.rank - 1];
+        const int64_t begin = first < axis.window ? 0 : (first - axis.window) / axis.step + 1;
+        for (int64_t w = begin; w < axis.source && w * axis.step < end; ++w) {
+            const int64_t low = std::max(first, w * axis.step), high = std::min(end, w * axis.step + axis.window);
+            add_span(from + w * axis.stride_window + (low - w * axis.step) * axis.stride_x, axis.stride_x, high - low,
+                     total + (low - first));
+        }
+    }
+
+    void add_terms(const T* from, int64_t index, C* total) const {
+        const FoldTerms terms = map[sum.rank - 1](static_cast<uint64_t>(index));
+        for (int64_t k = 0; k < terms.count; ++k) *total += widen(from[terms.first + k * terms.step]);
+        for (int64_t k = 0; k < terms.more; ++k) *total += widen(from[terms.second + k * terms.step]);
+    }
+
+    static void add_span(const T* from, int64_t step, int64_t count, C* total) {
+        if (step == 1 && std::is_same_v<T, f16> && count >= 16) {
+            float wide[kPreimageTile];
+            widen_span(wide, reinterpret_cast<const f16*>(from), count);
+            BK_VECTOR_LOOP
+            for (int64_t k = 0; k < count; ++k) total[k] += static_cast<C>(wide[k]);
+        } else if (step == 1) {
+            BK_VECTOR_LOOP
+            for (int64_t k = 0; k < count; ++k) total[k] += widen(from[k]);
+        } else {
+            for (int64_t k = 0; k < count; ++k) total[k] += widen(from[k * step]);
+        }
+    }
+};
+
+template <class T>
+Status sum_preimages(const Launch&, const FoldedSum& given, const T* x, T* y) {
+    PreimageRows<T> rows{plan_preimages(given), {}, x, y};
+    const FoldedSum& sum = rows.sum;
+    int64_t count = 1;
+    for (int d = 0; d < sum.rank; ++d) {
+        rows.map[d] = FoldMap<uint64_t>(sum.axis[d]);
+        count *= d + 1 < sum.rank ? sum.axis[d].extent : 1;
+    }
+    const int64_t length = sum.axis[sum.rank - 1].extent, cuts = ceil_div(length, kPreimageTile);
+    const int64_t bytes = 2 * std::min(length, kPreimageTile) * static_cast<int64_t>(sizeof(T));
+    parallel_ranges(count * cuts, grain_for(bytes), [&](int64_t begin, int64_t end) {
+        for (int64_t k = begin; k < end; ++k)
+            rows.tile(k / cuts, k % cuts * kPreimageTile, std::min((k % cuts + 1) * kPreimageTile, length));
+    });
+    return Status::kOk;
+}
+
+}  // namespace bk

@@ -1,0 +1,117 @@
+// Each element of an axis several times before the next, and its adjoint.
+//
+// An axis of I elements, each q times, is one of extent I around one of extent q, along which x stands still.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/pointwise/copies.h"
+#include "core/reduce/reduce.h"
+#include "core/reduce/sums.h"
+#include "shape_layout/extents.h"
+
+namespace bk {
+
+struct InterleavedAxis {
+    int32_t rank;
+    const int32_t* input_shape;
+    int32_t repeat_dim;
+    int32_t repeat_count;
+
+    // What can be said before the shape is known to be there.
+    BK_COLD Status check() const {
+        if (repeat_dim < 0 || repeat_dim >= rank)
+            return fail(Status::kInvalidProblem, "repeat_dim is %d, must be in [0, rank), and rank is %d", repeat_dim, rank);
+        if (repeat_count < 0) return fail(Status::kInvalidProblem, "repeat_count is %d, must be >= 0", repeat_count);
+        if (int64_t{input_shape[repeat_dim]} * repeat_count > INT32_MAX)
+            return fail(Status::kInvalidProblem, "repeat_count is %d: there would be 2^31 or more elements along repeat_dim",
+                        repeat_count);
+        return Status::kOk;
+    }
+    Extents extents() const {
+        Extents all;
+        for (int32_t d = 0; d < rank; ++d) all.of[d] = input_shape[d] * (d == repeat_dim ? repeat_count : 1);
+        return all;
+    }
+};
+
+template <class T>
+struct RepeatInterleave {
+    int64_t output_numel;
+    int32_t rank;
+    const int32_t* input_shape;
+    int32_t repeat_dim;
+    int32_t repeat_count;
+    const int64_t* stride_x;
+    const int64_t* stride_y;
+
+    Work work() const { return all_or_none(output_numel); }
+    BK_COLD Status check() const {
+        BK_TRY(require_rank(rank));
+        BK_TRY(require_shape("input_shape", input_shape, rank));
+        BK_TRY(axis().check());
+        const Extents extents = axis().extents();
+        return check_shape("output_numel", output_numel, rank, "input_shape with repeat_count", extents.of,
+                           {{"stride_x", stride_x}}, {{"stride_y", stride_y}});
+    }
+    Status locate_y(Operand* y, const char* name, Role role, int64_t size) const {
+        return locate_extents(y, name, role, size, "stride_y", rank, axis().extents(), stride_y);
+    }
+    Status run(const T* x, T* y, const Launch& launch) const {
+        CopyLayout layout;
+        for (int32_t d = 0; d < rank; ++d) {
+            const bool repeated = d == repeat_dim;
+            layout.append(input_shape[d], {stride_y[d] * (repeated ? repeat_count : 1), stride_x[d]});
+            if (repeated) layout.append(repeat_count, {stride_y[d], 0});
+        }
+        return copy_strided(launch, layout, sizeof(T), x, y);
+    }
+
+private:
+    InterleavedAxis axis() const { return {rank, input_shape, repeat_dim, repeat_count}; }
+};
+
+template <class T>
+struct RepeatInterleaveBackward {
+    int64_t input_numel;
+    int32_t rank;
+    const int32_t* input_shape;
+    int32_t repeat_dim;
+    int32_t repeat_count;
+    const int64_t* stride_dy;
+    const int64_t* stride_dx;
+
+    Work work() const { return input_numel == 0 ? Work::kNone : repeat_count == 0 ? Work::kZeros : Work::kAll; }
+    BK_COLD Status check() const {
+        BK_TRY(check_shape("input_numel", input_numel, rank, "input_shape", input_shape, {{"stride_dy", stride_dy}},
+                           {{"stride_dx", stride_dx}}));
+        BK_TRY(axis().check());
+        if (repeat_count > 0 && input_numel > kMostBytes / repeat_count)
+            return fail(Status::kInvalidProblem, "repeat_count is %d: dy would have more than 2^47 elements", repeat_count);
+        return Status::kOk;
+    }
+    Status locate_dy(Operand* dy, const char* name, Role role, int64_t size) const {
+        return locate_extents(dy, name, role, size, "stride_dy", rank, axis().extents(), stride_dy);
+    }
+    size_t workspace_size() const { return reduce_workspace<SumReducer<T>, T>(axes()); }
+    Status run(const T* dy, T* dx, const Launch& launch) const {
+        const ReduceAxes<1, 1> over = axes();
+        if (repeat_count != 1) return reduce(launch, over, SumReducer<T>{false}, outputs(dx), inputs(dy));
+        CopyLayout layout;  // a sum of one term is that term, the zero's sign and the payload of a NaN with it
+        for (int32_t d = 0; d < rank; ++d) layout.append(input_shape[d], {stride_dx[d], stride_dy[d]});
+        return copy_strided(launch, layout, sizeof(T), dy, dx);
+    }
+
+private:
+    InterleavedAxis axis() const { return {rank, input_shape, repeat_dim, repeat_count}; }
+    ReduceAxes<1, 1> axes() const {
+        ReduceAxes<1, 1> axes;
+        for (int32_t d = 0; d < rank; ++d)
+            axes.kept.append(input_shape[d], {stride_dy[d] * (d == repeat_dim ? repeat_count : 1), stride_dx[d]});
+        axes.reduced.append(repeat_count, {stride_dy[repeat_dim]});
+        return axes;
+    }
+};
+
+}  // namespace bk

@@ -1,0 +1,55 @@
+// The adjoint of sliding windows: each element takes the sum over the windows that have it.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/reduce/preimages.h"
+#include "shape_layout/windows.h"
+
+namespace bk {
+
+struct UnfoldBackwardShape {
+    int64_t input_numel;
+    int32_t rank;
+    const int32_t* input_shape;
+    int32_t unfold_dim;
+    int32_t window_size;
+    int32_t window_step;
+    const int64_t* stride_dy;
+    const int64_t* stride_dx;
+
+    Windows windows() const { return {rank, input_shape, unfold_dim, window_size, window_step}; }
+    Work work() const { return all_or_none(input_numel); }
+    BK_COLD Status check() const {
+        BK_TRY(require_non_negative({{"input_numel", input_numel}}));
+        BK_TRY(windows().check({"stride_dx", stride_dx}, {"stride_dy", stride_dy}));
+        return Windows::check_count("input_numel", input_numel, rank, input_shape, {"stride_dx", stride_dx});
+    }
+    Status locate_dy(Operand* dy, const char* name, Role role, int64_t size) const {
+        return windows().locate(dy, name, role, size, "stride_dy", stride_dy);
+    }
+    BK_COLD FoldedSum folded() const {
+        FoldedSum sum;
+        sum.rank = rank;
+        for (int32_t d = 0; d < rank; ++d) {
+            FoldedAxis& axis = sum.axis[d];
+            axis.extent = axis.source = input_shape[d];
+            axis.stride_y = stride_dx[d], axis.stride_x = stride_dy[d];
+            if (d != unfold_dim) continue;
+            axis.folding = Folding::kWindows;
+            axis.source = windows().count();
+            axis.window = window_size, axis.step = window_step;
+            axis.stride_x = stride_dy[rank], axis.stride_window = stride_dy[d];
+        }
+        return sum;
+    }
+};
+
+template <class T>
+struct UnfoldBackward : UnfoldBackwardShape {
+    Status run(const T* dy, T* dx, const Launch& launch) const { return sum_preimages(launch, folded(), dy, dx); }
+};
+
+}  // namespace bk
