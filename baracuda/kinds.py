@@ -278,6 +278,17 @@ class IndexingKind(IntEnum):
     MASKED_SELECT = 203
     MASKED_SELECT_BACKWARD = 204
     MASKED_SCATTER = 205
+    SCATTER_REDUCE = 206
+    SCATTER_REDUCE_BACKWARD = 207
+    PUT_ADD = 208
+
+
+class ScatterReduction(IntEnum):
+    SUM = 0
+    PROD = 1
+    MEAN = 2
+    AMAX = 3
+    AMIN = 4
 
 
 class NormalizationKind(IntEnum):

@@ -10834,6 +10834,60 @@ BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_i64_can_implement(int64
 BARACUDA_API size_t baracuda_kernels_scatter_add_i64idx_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
 
 /*
+ * put_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
+ * out[index[i]] += updates[i] of row-major operands, whatever their shapes. Indices outside [0, out_numel) add
+ * nothing; integers wrap. Without a workspace by atomics, each addition to a 16-bit out rounded, f32 subnormals
+ * flushed on a GPU.
+ *   in    updates: T [numel]
+ *   in    index: I [numel]
+ *   inout out: T [out_numel]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_put_add_f32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_f32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_f32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_f32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_f32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_f32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_f64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_f64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_f64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_f64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_f64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_f64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_f16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_f16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_f16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_f16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_f16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_f16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_bf16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_bf16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_bf16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_bf16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_bf16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_bf16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_i32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_i32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_i32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_u32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_u32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_u32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_u32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_u32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_u32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_i64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_i64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_i64_workspace_size(int64_t numel, int64_t out_numel);
+
+/*
  * gather_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64 u8)
  * dsrc[c with c[gather_dim] = index[c]] += dout[c]; the caller zeroes dsrc, whose other extents may be larger.
  * Indices outside [0, src_dim_size) add nothing. Without a workspace by atomics, each addition to a 16-bit dsrc
@@ -10884,6 +10938,61 @@ BARACUDA_API size_t baracuda_kernels_gather_backward_i64idx_bf16_workspace_size(
 BARACUDA_API int32_t baracuda_kernels_gather_backward_u8idx_bf16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gather_backward_u8idx_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
 BARACUDA_API size_t baracuda_kernels_gather_backward_u8idx_bf16_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+
+/*
+ * scatter_reduce{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * out[c with c[scatter_dim] = i] = the sum (reduce 0), product (1), mean (2), greatest (3) or least (4) of the
+ * updates[c] with index[c] == i and, where include_self is not 0, of what stands there. Cells without updates stay
+ * as they are; other extents of out may be larger, and indices outside [0, out_dim_size) are left out. NaN is
+ * greater and less than all numbers. Integers wrap, and their means are rounded down. Without a workspace by
+ * atomics, each step of a 16-bit result rounded, f32 sums flushing subnormals on a GPU, and means counting every
+ * index again for each 4096 targets.
+ *   host  upd_shape: i32 [rank]
+ *   host  stride_updates: i64 [rank]
+ *   host  stride_index: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    updates: T [upd_shape]
+ *   in    index: I [upd_shape]
+ *   inout out: T [upd_shape with out_dim_size along scatter_dim]
+ *   workspace optional: deterministic, and 16-bit results are rounded once
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_i32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_i32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_i32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_i64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_i64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
 
 /* ---- loss ------------------------------------------------------------------------------------------------------ */
 

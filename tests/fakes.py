@@ -102,7 +102,7 @@ EXAMPLES = {
     "Embedding": (10, 4, 7), "EmbeddingBag": (10, 4, 3, 7, SUM), "EmbeddingBagMax": (10, 4, 3, 7),
     "EmbeddingBagMaxBackward": (10, 4, 3),
     **dict.fromkeys(("ScatterAdd", "GatherBackward", "IndexAdd", "IndexSelectBackward"), (SHAPE, 1, 5)),
-    "Fill": (SHAPE, 1),
+    "ScatterReduce": (SHAPE, 1, 5, bk.ScatterReduction.MEAN, True), "PutAdd": (SHAPE, (6,)), "Fill": (SHAPE, 1),
     "KvCacheAppend": (2, 3, 4, 9, 8, 6), "Rope": (2, 3, 4, 8), "RopePositions": (2, 3, 4, 8, 500.0, 4),
     "RopeApply": (6, 4, 8), "RopeApplyThd": (5, 3, 8),
     "Reduce": (bk.ReduceKind.SUM, SHAPE, 1), "ArgReduce": (bk.ArgReduceKind.ARGMAX, SHAPE, 1),

@@ -54,9 +54,9 @@ def scatter(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
 
 
 def numbered(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """take and put."""
+    """take, put and put_add."""
     index = shapes["index"]
-    if spec.name == "put":
+    if spec.name != "take":
         check_shape("updates", shapes["updates"], index)
         size = as_integer("size", numbers["size"], 0, INT64_MAX)
         values, source, result = {"out_numel": size}, ("updates", index), (size,)

@@ -34,7 +34,7 @@ from baracuda.elementwise.fill import FillDescriptor
 from baracuda.embeddings import EmbeddingBagDescriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.indexing.masked import bits_of
-from baracuda.kinds import EmbeddingBagMode, LossReduction
+from baracuda.kinds import EmbeddingBagMode, LossReduction, ScatterReduction
 
 
 def solve(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
@@ -244,6 +244,7 @@ def _inverse(name: str, value: object) -> float:
 # Numbers that C takes otherwise than a caller gives them, by C's names.
 _CHOICES: dict[str, Callable[[str, object], int | float]] = {
     "mode": functools.partial(_member, EmbeddingBagMode), "reduction_mode": functools.partial(_member, LossReduction),
+    "reduce": functools.partial(_member, ScatterReduction), "include_self": _flag,
     "reverse": _flag, "hard": _flag, "zero_infinity": _flag, "log_input_flag": _flag,
     "log_target_flag": _flag, "is_causal": _flag, "inv_tau": _inverse,
 }  # fmt: skip

@@ -159,6 +159,11 @@ struct IdArray {
     BK_HD int64_t operator[](int64_t i) const {
         return is_wide ? static_cast<const int64_t*>(ids)[i] : static_cast<const int32_t*>(ids)[i];
     }
+    BK_HD IdArray operator+(int64_t offset) const {
+        IdArray later = *this;
+        later.ids = static_cast<const char*>(ids) + offset * (is_wide ? 8 : 4);
+        return later;
+    }
 };
 
 }  // namespace bk
