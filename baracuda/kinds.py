@@ -171,6 +171,8 @@ class PadMode(IntEnum):
 
 
 class EmbeddingKind(IntEnum):
+    """Numbers from 200 up are ours."""
+
     EMBEDDING = 0
     EMBEDDING_BACKWARD = 1
     EMBEDDING_BAG_SUM = 2
@@ -179,6 +181,9 @@ class EmbeddingKind(IntEnum):
     EMBEDDING_BAG_MEAN_BACKWARD = 5
     EMBEDDING_BAG_MAX = 6
     EMBEDDING_BAG_MAX_BACKWARD = 7
+    EMBEDDING_BAG_WEIGHTED = 200
+    EMBEDDING_BAG_WEIGHTED_BACKWARD = 201
+    EMBEDDING_BAG_WEIGHTS_BACKWARD = 202
 
 
 class EmbeddingBagMode(IntEnum):
@@ -236,6 +241,8 @@ class ReduceToOp(IntEnum):
 
 
 class SegmentKind(IntEnum):
+    """Numbers from 200 up are ours."""
+
     SEGMENT_SUM = 0
     SEGMENT_SUM_BACKWARD = 1
     SEGMENT_MEAN = 2
@@ -256,6 +263,8 @@ class SegmentKind(IntEnum):
     UNSORTED_SEGMENT_MIN_BACKWARD = 17
     UNSORTED_SEGMENT_PROD = 18
     UNSORTED_SEGMENT_PROD_BACKWARD = 19
+    SEGMENT_MAX_OR_ZERO = 200
+    SEGMENT_MIN_OR_ZERO = 201
 
 
 class IndexingKind(IntEnum):

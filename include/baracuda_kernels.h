@@ -8192,6 +8192,102 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_can_imp
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 
 /*
+ * embedding_bag_weighted{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * out[b] = sum of per_sample_weights[k] * weight[indices[k]] over offsets[b] <= k < offsets[b + 1]; the last bag
+ * ends at total_indices, or, where include_last_offset is not 0, at offsets[num_bags]. Indices equal to
+ * padding_idx or outside [0, num_embeddings) are dropped; an empty bag gives 0.
+ *   in    weight: T [num_embeddings, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: i32 [offset_count]
+ *   in    per_sample_weights: T [total_indices]
+ *   out   out: T [num_bags, embedding_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+
+/*
+ * embedding_bag_weighted_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * dweight[indices[k]] += per_sample_weights[k] * dout[b], b the bag of k as embedding_bag_weighted has it, but for
+ * indices that it drops. The caller zeroes dweight. Without a workspace by atomics, each addition to a 16-bit
+ * dweight rounded, f32 subnormals flushed on a GPU; with one, offsets must be non-decreasing.
+ *   in    dout: T [num_bags, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: i32 [offset_count]
+ *   in    per_sample_weights: T [total_indices]
+ *   inout dweight: T [num_embeddings, embedding_dim]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+
+/*
+ * embedding_bag_weights_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * Gradient of the weights of embedding_bag_weighted: dper_sample_weights[k] = the sum over the columns of dout[b]
+ * * weight[indices[k]], b the bag of k; 0 for indices that are dropped or in no bag. Offsets must be non-
+ * decreasing.
+ *   in    dout: T [num_bags, embedding_dim]
+ *   in    weight: T [num_embeddings, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: i32 [offset_count]
+ *   out   dper_sample_weights: T [total_indices]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+
+/*
  * embedding{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * out[n] = weight[indices[n]], bit by bit; a row of zeros where the index is padding_idx or outside [0,
  * num_embeddings).
@@ -10993,6 +11089,57 @@ BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64_workspace_size(int64_t u
 BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_i64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_i64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
 BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+
+/*
+ * scatter_reduce_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * Gradients of scatter_reduce, which made out of x and updates. Of a sum dupdates[c] = dout[c with c[scatter_dim]
+ * = index[c]]; of a mean that over the number of elements that it is of; those of an extreme that equal it share
+ * it, NaN equals NaN; of a product dout times the other factors, also beside zeros: an only zero takes a walk
+ * along its line. dx is the same for x; where include_self is 0 it is 0 in cells that have updates, and dout in
+ * others. Cells are those beside the extents of upd_shape; indices outside [0, out_dim_size) have the gradient 0.
+ * Either gradient may be NULL, not both.
+ *   host  upd_shape: i32 [rank]
+ *   host  stride_dout: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_updates: i64 [rank]
+ *   host  stride_index: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   host  stride_dupdates: i64 [rank]
+ *   in    dout: T [upd_shape with out_dim_size along scatter_dim]
+ *   in    x: T [upd_shape with out_dim_size along scatter_dim]
+ *   in    updates: T [upd_shape]
+ *   in    index: I [upd_shape]
+ *   in    out: T [upd_shape with out_dim_size along scatter_dim]
+ *   out   dx: T [upd_shape with out_dim_size along scatter_dim], may be NULL
+ *   out   dupdates: T [upd_shape], may be NULL
+ *   workspace optional: counts of the updates of each cell, 8 bytes each; without it they are counted again for each gradient
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_i64idx_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_i64idx_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_i64idx_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_i64idx_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
 
 /* ---- loss ------------------------------------------------------------------------------------------------------ */
 
@@ -14899,6 +15046,98 @@ BARACUDA_API size_t baracuda_kernels_segment_min_i64_workspace_size(int32_t n, i
 BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
 BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_max_or_zero{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_max, but that empty segments give 0, as the reference ABI has it.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_min_or_zero{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_min, but that empty segments give 0, as the reference ABI has it.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
 
 /*
  * segment_prod{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)

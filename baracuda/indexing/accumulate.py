@@ -80,6 +80,11 @@ class ScatterReduceDescriptor(_AlongDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
+class ScatterReduceBackwardDescriptor(ScatterReduceDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
 class PutAddDescriptor(PutDescriptor):
     pass
 
@@ -120,6 +125,19 @@ class ScatterAddArgs(Args):
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ScatterReduceArgs(ScatterAddArgs):
     """out is added to, or multiplied, or compared with, as the reduction has it; cells without updates stay as they are."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ScatterReduceBackwardArgs(Args):
+    """x is what out was before, dx its gradient. Either gradient may be None."""
+
+    dout: Viewable
+    x: Viewable
+    updates: Viewable
+    index: Viewable
+    out: Viewable
+    dx: Viewable | None = None
+    dupdates: Viewable | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -174,6 +192,20 @@ class ScatterReducePlan(Plan):
     args_type = ScatterReduceArgs
     names: ClassVar = {"upd_numel": "numel"}
     shapes: ClassVar = {"updates": "source_shape", "index": "source_shape", "out": "target_shape"}
+
+
+class ScatterReduceBackwardPlan(Plan):
+    __slots__ = ()
+    op = "scatter_reduce_backward{I}_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.SCATTER_REDUCE_BACKWARD
+    descriptor_type = ScatterReduceBackwardDescriptor
+    args_type = ScatterReduceBackwardArgs
+    names: ClassVar = {"upd_numel": "numel"}
+    shapes: ClassVar = {
+        **dict.fromkeys(("updates", "index", "dupdates"), "source_shape"),
+        **dict.fromkeys(("dout", "x", "out", "dx"), "target_shape"),
+    }
 
 
 class PutAddPlan(Plan):

@@ -112,6 +112,34 @@ def check_put(problem):
     return ""
 
 
+def check_means(problem):
+    """Each update has its cell's gradient, a half, over the number of updates of the cell."""
+    index, shape = problem.indices["index"], problem.buffers["dupdates"].operand.shape
+    for line in picks(problem, shape[0], 4):
+        counts = np.bincount(index[line], minlength=shape[1])
+        got = problem.data.cells(problem.buffers["dupdates"], line * shape[1] + np.arange(shape[1]))
+        want = 0.5 / counts[index[line]]
+        if wrong := compare(problem, got, want, want, problem.dtype):
+            return f"dupdates[{line}] {wrong}"
+    return ""
+
+
+def gradients(side):
+    shape = (side, side)
+    arrays = {
+        "dout": Operand(shape, 0.5), "x": Operand(shape, "sixteenths"), "updates": Operand(shape, "sixteenths"),
+        "index": Operand(shape, lambda rng: uniform(rng, side * side, side).reshape(shape)),
+        "out": Operand(shape, "sixteenths"), "dx": Operand(shape), "dupdates": Operand(shape),
+    }  # fmt: skip
+    scalars = {"upd_numel": side * side, "rank": 2, "scatter_dim": 1, "out_dim_size": side, "reduce": 2,
+               "include_self": 0, "upd_shape": shape}  # fmt: skip
+    return Bench(
+        name="scatter_reduce_backward mean", row="scatter_reduce_backward{I}_{T}", dtypes=("f32", "bf16"), index="i32",
+        arrays=arrays, scalars=scalars, bytes=lambda width, _: side * side * (4 * width + 4), check=check_means,
+        workspace=True, bounds=(Bound("copy", 0.3),),
+    )  # fmt: skip
+
+
 def reductions(numel, side, gpu):
     """scatter_reduce by the rules that are no sums, and put_add."""
     for how in ("", " deterministic"):
@@ -124,6 +152,7 @@ def reductions(numel, side, gpu):
                 bench, row="scatter_reduce{I}_{T}", torch=(torch_reduce(name, 1),),
                 scalars=bench.scalars | {"reduce": rule, "include_self": 0},
             )  # fmt: skip
+    yield gradients(side)
     count = numel // 2
     arrays = {
         "index": Operand((numel,), lambda rng: uniform(rng, numel, count)), "updates": Operand((numel,), "sixteenths"),
