@@ -8,9 +8,9 @@ for a bag without indices. Its backward adds dout[b, d] to dweight[output_index[
 
 embedding_bag: out[b] = sum (SUM) or mean (MEAN) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1], the last
 bag ending at total_indices. Indices equal to padding_idx or outside [0, num_embeddings) are dropped, from the mean's
-count too; a bag without indices gives 0. embedding_bag_weighted sums per_sample_weights[k] * weight[indices[k]], and has
-gradients of the table and of the weights. The backward adds dout[b] (MEAN: over the number of kept indices) to
-dweight[indices[k]]. The caller zeroes gradients. indices are i32 or i64, offsets i32.
+count too; a bag without indices gives 0. The backward adds dout[b] (MEAN: over the number of kept indices) to
+dweight[indices[k]]. embedding_bag_weighted is the sum of per_sample_weights[k] * weight[indices[k]], with gradients of
+the table and of the weights. The caller zeroes gradients of tables. indices are i32 or i64, offsets i32.
 """
 
 from __future__ import annotations

@@ -227,8 +227,8 @@ _SHAPES = {
     "not written.",
     "scatter": "updates and index have one shape, the result has size along axis, and 0 where no index points; given "
     "as out it keeps what it has there. Indices outside of it are skipped.",
-    "weighted_bags": "weight is (num_embeddings, embedding_dim), dout (bags, embedding_dim), offsets have a bag's start "
-    "each, and with include_last_offset the end of the last one.",
+    "weighted_bags": "weight is (num_embeddings, embedding_dim), dout (bags, embedding_dim); offsets have a bag's "
+    "start each, and with include_last_offset the end of the last one.",
     "scatter_backward": "updates and index have one shape; dy, x and y have another extent along axis.",
     "numbered": "Elements are numbered in row-major order. take gives the shape of index, where an index outside of x "
     "is not written; put and put_add give one axis of size elements, 0 where no index points, or what out has there.",

@@ -26,8 +26,16 @@ MOVES = {"gather", "index_select", "scatter", "numbered", "gather_rows", "select
 MOVED = {name for name, spec in CALLED.items() if spec.layout in MOVES}
 LARGEST = 20_000  # elements of the problems that are tried
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
-FLAGS = ("hard", "log_input_flag", "log_target_flag", "zero_infinity", "is_causal", "channels_last",
-         "include_self", "include_last_offset")
+FLAGS = (
+    "hard",
+    "log_input_flag",
+    "log_target_flag",
+    "zero_infinity",
+    "is_causal",
+    "channels_last",
+    "include_self",
+    "include_last_offset",
+)
 # Numbers that C has in arrays, by C's names.
 MOVES = {
     "flip_axes": lambda p: tuple(d for d, mask in enumerate(p.host["flip_axes"]) if mask),

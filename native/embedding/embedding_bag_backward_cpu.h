@@ -62,8 +62,7 @@ void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, const 
         return grouping.bag_of[k] >= 0 && shape.keeps(indices[k]) ? static_cast<int64_t>(indices[k]) : int64_t{-1};
     };
     const int64_t rows = shape.num_embeddings;
-    const int64_t largest =
-        group_by_key(grouping.bags, shape.total_indices, rows, row, [](int64_t k) { return k; });
+    const int64_t largest = group_by_key(grouping.bags, shape.total_indices, rows, row, [](int64_t k) { return k; });
     for_each_group(grouping.bags, rows, largest, d, sizeof(T), [&](int64_t r, ColumnRange columns) {
         const int64_t first = grouping.bags.start[r], last = grouping.bags.start[r + 1], total = grouping.bags.start[rows];
         if (first == last) return;

@@ -21,8 +21,8 @@ constexpr int64_t kBagGradGroups = int64_t{1} << 14;
 // Few bags are split over blockIdx.z, so that the chip is filled.
 template <int N, class T, class I>
 __global__ void __launch_bounds__(kBagGradThreads)
-    bag_grad_atomic_kernel(BagShape shape, const T* dout, const I* indices, const int32_t* offsets, const T* scales,
-                           T* dweight, int group) {
+    bag_grad_atomic_kernel(BagShape shape, const T* dout, const I* indices, const int32_t* offsets, const T* scales, T* dweight,
+                           int group) {
     using C = compute_t<T>;
     const RowLane place = RowLane::here<N>(group);
     if (place.worker >= shape.num_bags) return;
@@ -91,8 +91,8 @@ template <class T>
 struct SortedBags {
     SortBuffers sort;
     RunParts<compute_t<T>> parts;
-    int32_t* kept;  // [num_bags]; mean only, as the next
-    T* gradients;   // [num_bags, embedding_dim]
+    int32_t* kept;   // [num_bags]; mean only, as the next
+    T* gradients;    // [num_bags, embedding_dim]
     uint32_t* bags;  // [total_indices], of the positions; of scaled indices only
 };
 

@@ -167,8 +167,17 @@ struct ScatterReduceBackward {
                const Launch& launch) const {
         if (dx == nullptr && dupdates == nullptr) return fail(Status::kInvalidProblem, "dx and dupdates are both NULL");
         using G = ScatterGradient<T>;
-        G gradient{rule().reduction(), rule().includes_self(), upd_shape[scatter_dim], out_dim_size, {}, dout, x, updates,
-                   IdArray(index),     out,                    nullptr};
+        G gradient{rule().reduction(),
+                   rule().includes_self(),
+                   upd_shape[scatter_dim],
+                   out_dim_size,
+                   {},
+                   dout,
+                   x,
+                   updates,
+                   IdArray(index),
+                   out,
+                   nullptr};
         const int64_t* const strides[] = {stride_dout, stride_x, stride_updates, stride_index, stride_out};
         ScatterGradientLayout layout{{}, {}, cells()};
         int64_t line[kMaxRank] = {}, lines = 1;

@@ -49,8 +49,8 @@ Status launch_scatter_gradients(const Launch& launch, const ScatterGradientLayou
         gradient.counts = counts;
     }
     if (dupdates != nullptr && updates > 0)
-        BK_TRY(launch_kernel(launch, grid(updates), scatter_gradient_kernel<false, T, Index>, gradient, walk, updates,
-                             dupdates));
+        BK_TRY(
+            launch_kernel(launch, grid(updates), scatter_gradient_kernel<false, T, Index>, gradient, walk, updates, dupdates));
     if (dx == nullptr || layout.count == 0) return Status::kOk;
     return launch_kernel(launch, grid(layout.count), scatter_gradient_kernel<true, T, Index>, gradient,
                          Walk<8, Index>(layout.cells), layout.count, dx);

@@ -32,7 +32,8 @@ def ruled(make, reduce, include_self, kind=""):
         updates, out = problem.arrays["updates"], problem.arrays["out"]
         if kind or (reduce == PROD and is_float(draw.dtype)):
             for array in (updates, out):
-                array.values = draw.array(operand(draw, array.shape, kind or "factors").values, "", array.strides).values
+                drawn = operand(draw, array.shape, kind or "factors").values
+                array.values = draw.array(drawn, "", array.strides).values
         if reduce in (AMAX, AMIN) and is_float(draw.dtype):  # of two zeros any may stay
             for array in (updates, out):
                 array.values = array.values + 0.0

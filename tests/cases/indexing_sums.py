@@ -160,7 +160,6 @@ CASES = tuple(
 )  # fmt: skip
 
 
-
 def put_added(draw, n, targets, spread="uniform", kind="normal"):
     index = draw.indices(distribution(draw, spread, n, targets))
     out = draw.values((targets,), kind if kind != "special" else "normal")

@@ -254,10 +254,11 @@ def forward_case(fold, *, ordered):
     # A mean takes the reference's workspace as well, which is shorter.
     short = () if fold == "mean" else (SHORT,)
     tolerance = TOLERANCE.get(fold, "total")
+    lowest = {"lowest": lambda d: segment_sum(d, 40, 5, 9, kind="lowest", ordered=ordered)}
     return Case(
         row=f"{'' if ordered else 'unsorted_'}segment_{fold}{{I}}_{{T}}",
         problems=problems(segment_sum, ordered=ordered, kinds=KINDS[fold]) | empties(ordered, not ordered)
-        | ({"lowest": lambda d: segment_sum(d, 40, 5, 9, kind="lowest", ordered=ordered)} if fold.startswith("max") else {}),
+        | (lowest if fold.startswith("max") else {}),
         reference=functools.partial(fold_reference, fold), tolerance={"output": tolerance},
         tolerance_without_workspace=None if ordered else {"output": BY_ATOMICS.get(fold, tolerance)},
         plain="d5", large="large",

@@ -180,8 +180,8 @@ BK_DEVICE bool combine_equal(const Op& op, unsigned long long key, bool valid, C
 
 template <class Op, class T, class Ids, class Index>
 __global__ void __launch_bounds__(kScatterThreads)
-    scatter_along_kernel(Walk<3, Index> lines, FastDiv<Index> n, int64_t total, ScatterAxis axis, const T* updates,
-                         Ids index, T* out, Op op) {
+    scatter_along_kernel(Walk<3, Index> lines, FastDiv<Index> n, int64_t total, ScatterAxis axis, const T* updates, Ids index,
+                         T* out, Op op) {
     using C = compute_t<T>;
     constexpr int kItems = 4;
     const int64_t first = int64_t{blockIdx.x} * (kScatterThreads * kItems) + threadIdx.x;

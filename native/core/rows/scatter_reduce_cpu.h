@@ -174,7 +174,8 @@ Status scatter_grouped(const Op& op, const Launch& launch, const ScatterLayout& 
                 const T* const x = updates + source(by.values[at]) + c;
                 for (int64_t i = 0; i < width; ++i) sum[i] = op.combine(sum[i], widen(x[i]));
             }
-            for (int64_t i = 0; i < width; ++i) y[c + i] = narrow<T>(finish_collected(op, widen(y[c + i]), sum[i], last - first));
+            for (int64_t i = 0; i < width; ++i)
+                y[c + i] = narrow<T>(finish_collected(op, widen(y[c + i]), sum[i], last - first));
         });
     });
     return Status::kOk;

@@ -73,8 +73,8 @@ size_t scatter_reduce_workspace(const ScatterLayout& layout) {
 // Keys are the rows of out, the sentinel for an index that is dropped, which sorts last; values are the updates' rows.
 template <class Ids>
 __global__ void __launch_bounds__(256)
-    scatter_row_keys_kernel(Ids index, int64_t rows, FastDiv<uint32_t> n, int64_t targets, int64_t dropped,
-                            uint32_t sentinel, uint32_t* keys, uint32_t* values) {
+    scatter_row_keys_kernel(Ids index, int64_t rows, FastDiv<uint32_t> n, int64_t targets, int64_t dropped, uint32_t sentinel,
+                            uint32_t* keys, uint32_t* values) {
     const int64_t row = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     const auto at = n(static_cast<uint32_t>(row));
@@ -148,7 +148,7 @@ Status scatter_elements_sorted(const Launch& launch, const Op& op, const Scatter
                                  pairs.keys[0], pairs.values[0]));
             BK_TRY(sort_pairs(launch, &pairs, count, sort.sentinel()));
             BK_TRY(combine_elements(launch, op, SortedElements{pairs.keys[0], pairs.values[0], count, sort.sentinel()}, from,
-                                        first, updates, out + places.low, buffers.elements));
+                                    first, updates, out + places.low, buffers.elements));
         }
     return Status::kOk;
 }
@@ -163,8 +163,9 @@ Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T
     const auto buffers = carve_scatter<Op, T>(&carver, sort);
     if constexpr (kIsScatterSum<Op>)
         if (sort.by_rows()) return scatter_rows_sorted(launch, layout, sort, updates, index, out, buffers);
-    return layout.all().fits_32bit() ? scatter_elements_sorted<uint32_t>(launch, op, layout, sort, updates, index, out, buffers)
-                                     : scatter_elements_sorted<uint64_t>(launch, op, layout, sort, updates, index, out, buffers);
+    return layout.all().fits_32bit()
+               ? scatter_elements_sorted<uint32_t>(launch, op, layout, sort, updates, index, out, buffers)
+               : scatter_elements_sorted<uint64_t>(launch, op, layout, sort, updates, index, out, buffers);
 }
 
 }  // namespace bk

@@ -92,8 +92,8 @@ RULES = {"prod": (1, np.prod), "mean": (2, np.mean), "amax": (3, np.max)}
 
 
 def torch_reduce(name, axis):
-    return lambda torch, t, scalars: lambda: t["out"].scatter_reduce_(
-        axis, t["index"], t["updates"], name, include_self=False
+    return lambda torch, t, scalars: (
+        lambda: t["out"].scatter_reduce_(axis, t["index"], t["updates"], name, include_self=False)
     )
 
 

@@ -34,9 +34,7 @@ print(bk.download(dweight))
 
 # %% Plan of the gradient of the weights: embedding_bag_weights_backward_f32
 dscales = bk.empty((5,), bk.f32)
-back = bk.EmbeddingBagWeightsBackwardPlan.select(
-    None, bk.EmbeddingBagWeightsBackwardDescriptor(**of, element=bk.f32)
-)
+back = bk.EmbeddingBagWeightsBackwardPlan.select(None, bk.EmbeddingBagWeightsBackwardDescriptor(**of, element=bk.f32))
 args = bk.EmbeddingBagWeightsBackwardArgs(dout=dout, weight=weight, **operands, dper_sample_weights=dscales)
 back.run(None, None, args)
 print(bk.download(dscales))

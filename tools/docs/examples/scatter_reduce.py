@@ -27,8 +27,6 @@ print(bk.download(out))
 dy, x, dx, dupdates = (bk.upload(np.full(s, 1, np.float32)) for s in ((2, 4), (2, 4), (2, 4), (2, 3)))
 of = bk.ScatterReduceBackwardDescriptor((2, 3), 1, 4, bk.ScatterReduction.MEAN, include_self=True, element=bk.f32)
 plan = bk.ScatterReduceBackwardPlan.select(None, of)
-args = bk.ScatterReduceBackwardArgs(
-    dout=dy, x=x, updates=updates, index=index, out=out, dx=dx, dupdates=dupdates
-)
+args = bk.ScatterReduceBackwardArgs(dout=dy, x=x, updates=updates, index=index, out=out, dx=dx, dupdates=dupdates)
 plan.run(None, bk.workspace(plan), args)
 print(bk.download(dupdates))
