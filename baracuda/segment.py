@@ -2,8 +2,8 @@
 
 output[s] = sum, mean, max, min or prod of input[i] over segment_ids[i] == s; ids outside [0, num_segments) are
 ignored. An empty segment gives 0, of max -inf, of min inf, of prod 1; of max_or_zero and min_or_zero 0 as well. The
-plain ops need non-decreasing ids, the unsorted ones do not. Gradients are 0 for an id outside; that of max and min goes to the first row with the extreme.
-Ids are i32 or i64.
+plain ops need non-decreasing ids, the unsorted ones do not. Gradients are 0 for an id outside; that of max and min goes
+to the first row with the extreme. Ids are i32 or i64.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 scatter_add adds updates[c] to out[c with c[dim] = index[c]]; index_add adds a slice to the place that one index says;
 both are gradients, of gather and of index_select. scatter_reduce takes products, means and extremes, too, with or
-without what stands in out; put_add adds updates[i] to out[index[i]], both numbered in row-major order. Outputs are added to: clear them first to have the sum alone. Indices
-outside the axis add nothing. Indices are i32 or i64, of gather_backward u8 too. Operands have any strides, but for the
-indices of index_add and index_select_backward.
+without what stands in out; put_add adds updates[i] to out[index[i]], both numbered in row-major order. Outputs are
+added to: clear them first to have the sum alone. Indices outside the axis add nothing. Indices are i32 or i64, of
+gather_backward u8 too. Operands have any strides, but for the indices of index_add and index_select_backward.
 """
 
 from __future__ import annotations
