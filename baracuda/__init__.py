@@ -86,6 +86,7 @@ from baracuda.kinds import (
     ReduceToOp,
     RotaryPairing,
     ScanKind,
+    ScatterReduction,
     SegmentKind,
     ShapeLayoutKind,
     SoftmaxKind,
@@ -159,12 +160,15 @@ _OPS = {
     "elementwise.unary": "Unary UnaryBackward UnaryParam UnaryParamBackward",
     "elementwise.where": "Where WhereBackward",
     "embeddings": (
-        "Embedding EmbeddingBackward EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward"
+        "Embedding EmbeddingBackward EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward "
+        "EmbeddingBagWeighted EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward"
     ),
     "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
     "gemm_narrow": "Fp8Gemm Int4Gemm BinGemm GemmSparse24 Int4MarlinGemm Int4AwqGemm Int4AwqDequantize",
     "image": "AffineGrid2d",
-    "indexing.accumulate": "GatherBackward IndexAdd IndexSelectBackward ScatterAdd",
+    "indexing.accumulate": (
+        "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
+    ),
     "indexing.gather": "Gather GatherRows IndexSelect Take",
     "indexing.masked": ("MaskedFill MaskedFillBackward MaskedScatter MaskedSelect MaskedSelectBackward Nonzero OneHot"),
     "indexing.scatter": "Put Scatter",
@@ -195,11 +199,13 @@ _OPS = {
     ),
     "rotary": (
         "Rope RopeBackward RopePositions RopePositionsBackward RopeApply RopeApplyBackward RopeApplyThd "
+        "RopeApplyInterleaved RopeApplyInterleavedBackward "
         "RopeApplyThdBackward"
     ),
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": (
-        "SegmentSum SegmentMean SegmentMax SegmentMin SegmentProd UnsortedSegmentSum UnsortedSegmentMean "
+        "SegmentSum SegmentMean SegmentMax SegmentMin SegmentMaxOrZero SegmentMinOrZero SegmentProd "
+        "UnsortedSegmentSum UnsortedSegmentMean "
         "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd SegmentSumBackward SegmentMeanBackward "
         "SegmentMaxBackward SegmentMinBackward SegmentProdBackward UnsortedSegmentSumBackward "
         "UnsortedSegmentMeanBackward UnsortedSegmentMaxBackward UnsortedSegmentMinBackward UnsortedSegmentProdBackward"
@@ -302,6 +308,7 @@ __all__ = [
     "PrecisionGuarantee",
     "RotaryPairing",
     "ScanKind",
+    "ScatterReduction",
     "ReduceKind",
     "ReduceToOp",
     "SegmentKind",

@@ -9,7 +9,8 @@ for a bag without indices. Its backward adds dout[b, d] to dweight[output_index[
 embedding_bag: out[b] = sum (SUM) or mean (MEAN) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1], the last
 bag ending at total_indices. Indices equal to padding_idx or outside [0, num_embeddings) are dropped, from the mean's
 count too; a bag without indices gives 0. The backward adds dout[b] (MEAN: over the number of kept indices) to
-dweight[indices[k]]. The caller zeroes gradients. indices are i32 or i64, offsets i32.
+dweight[indices[k]]. embedding_bag_weighted is the sum of per_sample_weights[k] * weight[indices[k]], with gradients of
+the table and of the weights. The caller zeroes gradients of tables. indices are i32 or i64, offsets i32.
 """
 
 from __future__ import annotations
@@ -67,6 +68,32 @@ class EmbeddingBagBackwardDescriptor(EmbeddingBagDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
+class EmbeddingBagWeightedDescriptor(_PaddedDescriptor):
+    """With include_last_offset offsets have num_bags + 1 entries, the last of which ends the last bag."""
+
+    num_embeddings: int = descriptor.extent()
+    embedding_dim: int = descriptor.extent()
+    num_bags: int = descriptor.extent()
+    total_indices: int = descriptor.extent()
+    include_last_offset: bool = descriptor.flag()
+    padding_idx: int | None = descriptor.checked(_optional_index, default=None)
+
+    @property
+    def offset_count(self) -> int:
+        return self.num_bags + self.include_last_offset
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBagWeightedBackwardDescriptor(EmbeddingBagWeightedDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBagWeightsBackwardDescriptor(EmbeddingBagWeightedDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
 class EmbeddingBagMaxDescriptor(_PaddedDescriptor):
     num_embeddings: int = descriptor.extent()
     embedding_dim: int = descriptor.extent()
@@ -114,6 +141,35 @@ class EmbeddingBagBackwardArgs(Args):
     indices: Viewable
     offsets: Viewable
     dweight: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagWeightedArgs(Args):
+    weight: Viewable
+    indices: Viewable
+    offsets: Viewable
+    per_sample_weights: Viewable
+    output: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagWeightedBackwardArgs(Args):
+    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
+
+    dout: Viewable
+    indices: Viewable
+    offsets: Viewable
+    per_sample_weights: Viewable
+    dweight: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagWeightsBackwardArgs(Args):
+    dout: Viewable
+    weight: Viewable
+    indices: Viewable
+    offsets: Viewable
+    dper_sample_weights: Viewable
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -180,6 +236,36 @@ class EmbeddingBagBackwardPlan(Plan):
     def kind(self) -> EmbeddingKind:
         is_sum = self.descriptor.mode is EmbeddingBagMode.SUM
         return EmbeddingKind.EMBEDDING_BAG_SUM_BACKWARD if is_sum else EmbeddingKind.EMBEDDING_BAG_MEAN_BACKWARD
+
+
+class EmbeddingBagWeightedPlan(Plan):
+    __slots__ = ()
+    op = "embedding_bag_weighted{I}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_BAG_WEIGHTED
+    descriptor_type = EmbeddingBagWeightedDescriptor
+    args_type = EmbeddingBagWeightedArgs
+    names: ClassVar = {"padding_idx": "padding", "out": "output"}
+
+
+class EmbeddingBagWeightedBackwardPlan(Plan):
+    __slots__ = ()
+    op = "embedding_bag_weighted_backward{I}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_BAG_WEIGHTED_BACKWARD
+    descriptor_type = EmbeddingBagWeightedBackwardDescriptor
+    args_type = EmbeddingBagWeightedBackwardArgs
+    names: ClassVar = {"padding_idx": "padding"}
+
+
+class EmbeddingBagWeightsBackwardPlan(Plan):
+    __slots__ = ()
+    op = "embedding_bag_weights_backward{I}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_BAG_WEIGHTS_BACKWARD
+    descriptor_type = EmbeddingBagWeightsBackwardDescriptor
+    args_type = EmbeddingBagWeightsBackwardArgs
+    names: ClassVar = {"padding_idx": "padding"}
 
 
 class EmbeddingBagMaxPlan(Plan):

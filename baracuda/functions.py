@@ -231,8 +231,11 @@ _SHAPES = {
     "not written.",
     "scatter": "updates and index have one shape, the result has size along axis, and 0 where no index points; given "
     "as out it keeps what it has there. Indices outside of it are skipped.",
+    "weighted_bags": "weight is (num_embeddings, embedding_dim), dout (bags, embedding_dim); offsets have a bag's "
+    "start each, and with include_last_offset the end of the last one.",
+    "scatter_backward": "updates and index have one shape; dy, x and y have another extent along axis.",
     "numbered": "Elements are numbered in row-major order. take gives the shape of index, where an index outside of x "
-    "is not written; put gives one axis of size elements, 0 where no index points, or what out has there.",
+    "is not written; put and put_add give one axis of size elements, 0 where no index points, or what out has there.",
     "gather_rows": "table is (rows, columns), index (n,), of u32.",
     "selection": "mask has the shape of the whole. There is room for max_selected elements, by default for all; how "
     "many there are is known on the device alone, and what is behind the last one is not written.",

@@ -173,6 +173,8 @@ class PadMode(IntEnum):
 
 
 class EmbeddingKind(IntEnum):
+    """Numbers from 200 up are ours."""
+
     EMBEDDING = 0
     EMBEDDING_BACKWARD = 1
     EMBEDDING_BAG_SUM = 2
@@ -181,6 +183,9 @@ class EmbeddingKind(IntEnum):
     EMBEDDING_BAG_MEAN_BACKWARD = 5
     EMBEDDING_BAG_MAX = 6
     EMBEDDING_BAG_MAX_BACKWARD = 7
+    EMBEDDING_BAG_WEIGHTED = 200
+    EMBEDDING_BAG_WEIGHTED_BACKWARD = 201
+    EMBEDDING_BAG_WEIGHTS_BACKWARD = 202
 
 
 class EmbeddingBagMode(IntEnum):
@@ -238,6 +243,8 @@ class ReduceToOp(IntEnum):
 
 
 class SegmentKind(IntEnum):
+    """Numbers from 200 up are ours."""
+
     SEGMENT_SUM = 0
     SEGMENT_SUM_BACKWARD = 1
     SEGMENT_MEAN = 2
@@ -258,6 +265,8 @@ class SegmentKind(IntEnum):
     UNSORTED_SEGMENT_MIN_BACKWARD = 17
     UNSORTED_SEGMENT_PROD = 18
     UNSORTED_SEGMENT_PROD_BACKWARD = 19
+    SEGMENT_MAX_OR_ZERO = 200
+    SEGMENT_MIN_OR_ZERO = 201
 
 
 class IndexingKind(IntEnum):
@@ -280,6 +289,17 @@ class IndexingKind(IntEnum):
     MASKED_SELECT = 203
     MASKED_SELECT_BACKWARD = 204
     MASKED_SCATTER = 205
+    SCATTER_REDUCE = 206
+    SCATTER_REDUCE_BACKWARD = 207
+    PUT_ADD = 208
+
+
+class ScatterReduction(IntEnum):
+    SUM = 0
+    PROD = 1
+    MEAN = 2
+    AMAX = 3
+    AMIN = 4
 
 
 class NormalizationKind(IntEnum):

@@ -94,7 +94,7 @@ class RopePositionsBackwardDescriptor(RopePositionsDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class RopeApplyDescriptor(Descriptor):
+class RopeApplyInterleavedDescriptor(Descriptor):
     """Rows of heads, num_rows = batch * heads, share the tables, of shape (seq_len, head_dim / 2), or with own_tables
     have each its own, of shape (num_rows, seq_len, head_dim / 2).
     """
@@ -103,7 +103,6 @@ class RopeApplyDescriptor(Descriptor):
     seq_len: int = descriptor.extent()
     head_dim: int = descriptor.checked(lambda name, value: _even(name, value, 2))
     own_tables: bool = descriptor.flag()
-    pairing: RotaryPairing = _pairing()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -121,6 +120,18 @@ class RopeApplyDescriptor(Descriptor):
     @property
     def stride_b(self) -> int:
         return self.td // 2 if self.own_tables else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class RopeApplyDescriptor(RopeApplyInterleavedDescriptor):
+    """The tables are those of RopeApplyInterleavedDescriptor."""
+
+    pairing: RotaryPairing = _pairing()
+
+
+@dataclasses.dataclass(frozen=True)
+class RopeApplyInterleavedBackwardDescriptor(RopeApplyInterleavedDescriptor):
+    pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,6 +204,16 @@ class RopeApplyBackwardArgs(Args):
     cos: Viewable
     sin: Viewable
     dx: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class RopeApplyInterleavedArgs(RopeApplyArgs):
+    """cos and sin are f32."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class RopeApplyInterleavedBackwardArgs(RopeApplyBackwardArgs):
+    pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -284,6 +305,27 @@ class RopeApplyBackwardPlan(RopeApplyPlan):
     descriptor_type: ClassVar[type[Descriptor]] = RopeApplyBackwardDescriptor
     args_type: ClassVar[type[Args]] = RopeApplyBackwardArgs
     shapes: ClassVar = {"dy": "shape", "dx": "shape", "cos": "table_shape", "sin": "table_shape"}
+
+
+class RopeApplyInterleavedPlan(Plan):
+    """RopeApplyPlan of neighbouring features, by the op's other name."""
+
+    __slots__ = ()
+    op = "rope_apply_interleaved_{T}"
+    category = OpCategory.ATTENTION
+    kind = AttentionKind.ROPE
+    descriptor_type: ClassVar[type[Descriptor]] = RopeApplyInterleavedDescriptor
+    args_type: ClassVar[type[Args]] = RopeApplyInterleavedArgs
+    names: ClassVar = RopeApplyPlan.names
+    shapes: ClassVar = RopeApplyPlan.shapes
+
+
+class RopeApplyInterleavedBackwardPlan(RopeApplyInterleavedPlan):
+    __slots__ = ()
+    op = "rope_apply_interleaved_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = RopeApplyInterleavedBackwardDescriptor
+    args_type: ClassVar[type[Args]] = RopeApplyInterleavedBackwardArgs
+    shapes: ClassVar = RopeApplyBackwardPlan.shapes
 
 
 class RopeApplyThdPlan(_RotaryPlan):

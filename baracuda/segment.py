@@ -1,9 +1,9 @@
 """Segment reductions.
 
 output[s] = sum, mean, max, min or prod of input[i] over segment_ids[i] == s; ids outside [0, num_segments) are
-ignored. An empty segment gives 0, of max -inf, of min inf, of prod 1. The plain ops need non-decreasing ids, the
-unsorted ones do not. Gradients are 0 for an id outside; that of max and min goes to the first row with the extreme.
-Ids are i32 or i64.
+ignored. An empty segment gives 0, of max -inf, of min inf, of prod 1; of max_or_zero and min_or_zero 0 as well. The
+plain ops need non-decreasing ids, the unsorted ones do not. Gradients are 0 for an id outside; that of max and min goes
+to the first row with the extreme. Ids are i32 or i64.
 """
 
 from __future__ import annotations
@@ -130,6 +130,30 @@ class SegmentMinArgs(SegmentArgs):
 
 
 class SegmentMinPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class SegmentMaxOrZeroDescriptor(SegmentDescriptor):
+    """As SegmentMaxDescriptor; empty segments give 0."""
+
+
+class SegmentMaxOrZeroArgs(SegmentArgs):
+    __slots__ = ()
+
+
+class SegmentMaxOrZeroPlan(SegmentPlan):
+    __slots__ = ()
+
+
+class SegmentMinOrZeroDescriptor(SegmentDescriptor):
+    """As SegmentMinDescriptor; empty segments give 0."""
+
+
+class SegmentMinOrZeroArgs(SegmentArgs):
+    __slots__ = ()
+
+
+class SegmentMinOrZeroPlan(SegmentPlan):
     __slots__ = ()
 
 

@@ -101,10 +101,11 @@ EXAMPLES = {
     "BinaryParam": (LERP, SHAPE, 0.5), "Cast": (SHAPE, bk.f16), "CastSubByte": (SHAPE, bk.s4),
     "Embedding": (10, 4, 7), "EmbeddingBag": (10, 4, 3, 7, SUM), "EmbeddingBagMax": (10, 4, 3, 7),
     "EmbeddingBagMaxBackward": (10, 4, 3),
+    **dict.fromkeys(("EmbeddingBagWeighted", "EmbeddingBagWeightsBackward"), (10, 4, 3, 7, True)),
     **dict.fromkeys(("ScatterAdd", "GatherBackward", "IndexAdd", "IndexSelectBackward"), (SHAPE, 1, 5)),
-    "Fill": (SHAPE, 1),
+    "ScatterReduce": (SHAPE, 1, 5, bk.ScatterReduction.MEAN, True), "PutAdd": (SHAPE, (6,)), "Fill": (SHAPE, 1),
     "KvCacheAppend": (2, 3, 4, 9, 8, 6), "Rope": (2, 3, 4, 8), "RopePositions": (2, 3, 4, 8, 500.0, 4),
-    "RopeApply": (6, 4, 8), "RopeApplyThd": (5, 3, 8),
+    "RopeApply": (6, 4, 8), "RopeApplyInterleaved": (6, 4, 8), "RopeApplyThd": (5, 3, 8),
     "Reduce": (bk.ReduceKind.SUM, SHAPE, 1), "ArgReduce": (bk.ArgReduceKind.ARGMAX, SHAPE, 1),
     "BoolReduce": (bk.ReduceKind.ANY, SHAPE, 1), "CountReduce": (bk.ReduceKind.COUNT_NONZERO, SHAPE, 1),
     "ReduceAxes": (bk.ReduceKind.SUM, SHAPE, (0, 1)), "MomentsAxes": (bk.ReduceKind.VAR, SHAPE, (1,)),
@@ -155,7 +156,7 @@ EXAMPLES = {
     **{
         f"{of}{fold}": (6, 5, 4)
         for of in ("Segment", "UnsortedSegment")
-        for fold in ("Sum", "Mean", "Max", "Min", "Prod")
+        for fold in ("Sum", "Mean", "Max", "Min", "Prod", *(("MaxOrZero", "MinOrZero") if of == "Segment" else ()))
     },
 }  # fmt: skip
 ELEMENTS = {

@@ -26,7 +26,16 @@ MOVES = {"gather", "index_select", "scatter", "numbered", "gather_rows", "select
 MOVED = {name for name, spec in CALLED.items() if spec.layout in MOVES}
 LARGEST = 20_000  # elements of the problems that are tried
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
-FLAGS = ("hard", "log_input_flag", "log_target_flag", "zero_infinity", "is_causal", "channels_last")
+FLAGS = (
+    "hard",
+    "log_input_flag",
+    "log_target_flag",
+    "zero_infinity",
+    "is_causal",
+    "channels_last",
+    "include_self",
+    "include_last_offset",
+)
 # Numbers that C has in arrays, by C's names.
 MOVES = {
     "flip_axes": lambda p: tuple(d for d, mask in enumerate(p.host["flip_axes"]) if mask),
@@ -125,6 +134,10 @@ def numbers_of(spec, problem):
             value = 1 / value
         elif number.number == "reduction_mode":
             value = "batchmean" if is_mean_over_batch(problem) else REDUCTIONS[value]
+        elif number.name == "padding_idx":
+            value = value if 0 <= value < problem.scalars["num_embeddings"] else None
+        elif number.number == "reduce":
+            value = bk.ScatterReduction(value)
         elif number.name == "dtype":
             value = problem.arrays["dx"].dtype
         elif number.number in FLAGS:

@@ -372,7 +372,8 @@ def embedding_bag_max_backward(rng, call):
 
 
 SEGMENTS = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": np.prod}
-EMPTY = {"sum": 0, "mean": 0, "max": -np.inf, "min": np.inf, "prod": 1}
+SEGMENTS_OR_ZERO = {"max_or_zero": np.max, "min_or_zero": np.min}
+EMPTY = {"max_or_zero": 0, "min_or_zero": 0, "sum": 0, "mean": 0, "max": -np.inf, "min": np.inf, "prod": 1}
 
 
 def segments(fold, order):
@@ -382,7 +383,7 @@ def segments(fold, order):
             ids = np.array([0, 0, 2, 2, 2, 7], index)[::order].copy()
             expected = np.full((4, 5), EMPTY[fold], np.float64)
             for segment in (0, 2):
-                expected[segment] = SEGMENTS[fold](x[ids == segment], 0)
+                expected[segment] = (SEGMENTS | SEGMENTS_OR_ZERO)[fold](x[ids == segment], 0)
             for layout in ("dense", "columns", "gaps"):
                 close(call(LAYOUTS[layout](x), ids, 4), expected, 10)
 
@@ -498,7 +499,7 @@ OTHERS = {
     "embedding_backward": embedding_backward, "embedding_bag_max": embedding_bag_max,
     "embedding_bag_max_backward": embedding_bag_max_backward, "tile": tile, "tile_backward": tile_backward,
     "affine_grid": affine_grid,
-    **{f"segment_{fold}": segments(fold, 1) for fold in SEGMENTS},
+    **{f"segment_{fold}": segments(fold, 1) for fold in SEGMENTS | SEGMENTS_OR_ZERO},
     **{f"unsorted_segment_{fold}": segments(fold, -1) for fold in SEGMENTS},
     **{f"{order}segment_{fold}_backward": segments_backward(fold) for fold in SEGMENTS for order in ("", "unsorted_")},
     **{name: scan(function.accumulate) for name, function in SCANS.items()},

@@ -74,6 +74,20 @@ def put_function(rng, dtype, index):
     np.testing.assert_array_equal(bk.put(updates, at, 20), expected)
 
 
+def put_add(rng, dtype, index):
+    kind = dtype if dtype in (np.float32, np.float64, np.float16, np.int32) else np.int64
+    updates, at = values(rng, (3, 4), kind), rng.integers(-1, 7, (3, 4)).astype(index)
+    kept = (at >= 0) & (at < 6)
+    for out in (np.zeros(6, kind), np.arange(6).astype(kind)):
+        expected = out.copy()
+        np.add.at(expected, at[kept], updates[kept])
+        if out.any():
+            bk.put_add(updates, at, 6, out=out)
+            np.testing.assert_array_equal(out, expected)
+        else:
+            np.testing.assert_array_equal(bk.put_add(updates, at, 6), expected)
+
+
 def masked_fill(rng, dtype, index):
     x, mask = values(rng, (5, 6), dtype), rng.random((5, 6)) < 0.5
     np.testing.assert_array_equal(bk.masked_fill(x, mask, 1), np.where(mask, dtype(1), x))
@@ -131,7 +145,7 @@ def one_hot(rng, dtype, index):
 
 FUNCTIONS = {
     "gather": gather, "index_select": index_select, "take": take, "gather_rows": gather_rows,
-    "scatter": scatter_function, "put": put_function, "masked_fill": masked_fill,
+    "scatter": scatter_function, "put": put_function, "put_add": put_add, "masked_fill": masked_fill,
     "masked_fill_backward": masked_fill_backward, "masked_select": masked_select,
     "masked_select_backward": masked_select_backward, "masked_scatter": masked_scatter, "nonzero": nonzero,
     "one_hot": one_hot,

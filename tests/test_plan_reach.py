@@ -10,13 +10,12 @@ from baracuda._optable import ops
 from fakes import PLANS, FakeLibrary, example_descriptor, raw
 
 ELEMENTS = list(bk.ElementKind)
-# Ops that exist for code written for other libraries; plans use the ones that take f64 parameters, and of two names of
-# one op the shorter. Pieces of a linear layer fused with cross entropy are for code that has its matrix product.
+# Ops that exist for code written for other libraries; plans use the ones that take f64 parameters.
+# Pieces of a linear layer fused with cross entropy are for code that has its matrix product.
 UNUSED = re.compile(
     r"((unary_(powf|powi|threshold)|binary_lerp|ternary_addc(mul|div))(_backward)?_(f32|f16|bf16|f64)(_strided)?)"
     r"|(((rms|layer)_norm|(log_)?softmax)(_backward)?_(f32|f16|bf16|f64)_strided)"
     r"|((flip|roll|permute)_.*_strided)"
-    r"|(rope_apply_interleaved.*)"
     r"|(check_indices_.*)"  # which plans launch beside their own op
     r"|(loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*)"
 )

@@ -144,6 +144,12 @@ def atomic_product(e, f):
 
 
 @bound
+def atomic_reduced(e, f):
+    """Sums, products or means combined in memory, where additions may drop subnormals."""
+    return atomic_product(e, f) + e.count * f.lost
+
+
+@bound
 def atomic_total_of_quotients(e, f):
     """total_of_quotients by additions in memory."""
     n = np.maximum(e.count - 1, 0)

@@ -53,10 +53,25 @@ def scatter(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
     return Layout(values, {"updates": updates, "index": updates, "out": out}, {"out": out})
 
 
+def scatter_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    updates, x = shapes["updates"], shapes["x"]
+    axis = axis_of("axis", numbers["axis"], updates)
+    size = as_integer(f"x has shape {x}: an extent", x[axis] if axis < len(x) else 0, 0, INT32_MAX)
+    own = _replaced(updates, axis, size)
+    for name, want in (("index", updates), ("x", own), ("dy", own), ("y", own)):
+        check_shape(name, shapes[name], want)
+    values = {
+        "upd_numel": math.prod(updates), "rank": len(updates), "scatter_dim": axis, "out_dim_size": size,
+        "upd_shape": updates,
+    }  # fmt: skip
+    extents = {"dout": own, "x": own, "updates": updates, "index": updates, "out": own, "dx": own, "dupdates": updates}
+    return Layout(values, extents, {"dx": own, "dupdates": updates})
+
+
 def numbered(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """take and put."""
+    """take, put and put_add."""
     index = shapes["index"]
-    if spec.name == "put":
+    if spec.name != "take":
         check_shape("updates", shapes["updates"], index)
         size = as_integer("size", numbers["size"], 0, INT64_MAX)
         values, source, result = {"out_numel": size}, ("updates", index), (size,)

@@ -16,6 +16,7 @@ import numpy as np
 
 from baracuda._functions import (
     accumulated,
+    bags,
     indexing,
     losses,
     moves,
@@ -34,7 +35,7 @@ from baracuda.elementwise.fill import FillDescriptor
 from baracuda.embeddings import EmbeddingBagDescriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.indexing.masked import bits_of
-from baracuda.kinds import EmbeddingBagMode, LossReduction
+from baracuda.kinds import EmbeddingBagMode, LossReduction, ScatterReduction
 
 
 def solve(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
@@ -183,6 +184,7 @@ _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Lay
     "concat": moves.concat, "unfold": moves.unfold,
     "repeat_interleave": moves.repeat_interleave,
     "gather": indexing.gather, "index_select": indexing.select, "scatter": indexing.scatter,
+    "scatter_backward": indexing.scatter_backward, "weighted_bags": bags.weighted,
     "numbered": indexing.numbered, "gather_rows": indexing.rows, "selection": indexing.selection,
     "masked_scatter": indexing.selection, "nonzero": indexing.nonzero, "one_hot": indexing.one_hot,
     "masked": _pointwise,
@@ -245,6 +247,7 @@ def _inverse(name: str, value: object) -> float:
 # Numbers that C takes otherwise than a caller gives them, by C's names.
 _CHOICES: dict[str, Callable[[str, object], int | float]] = {
     "mode": functools.partial(_member, EmbeddingBagMode), "reduction_mode": functools.partial(_member, LossReduction),
+    "reduce": functools.partial(_member, ScatterReduction), "include_self": _flag, "include_last_offset": _flag,
     "reverse": _flag, "hard": _flag, "zero_infinity": _flag, "log_input_flag": _flag,
     "log_target_flag": _flag, "is_causal": _flag, "inv_tau": _inverse,
 }  # fmt: skip

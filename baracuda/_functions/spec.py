@@ -52,7 +52,7 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "alibi": ("alibi", {"da": "dscores", "dslope": "dslopes"}),
     **{
         name: (name, {"input": "x", "d_output": "dy", "d_input": "dx", **({"output": "y"} if "prod" in name else {})})
-        for fold in ("sum", "mean", "max", "min", "prod")
+        for fold in ("sum", "mean", "max", "min", "prod", "max_or_zero", "min_or_zero")
         for name in (f"segment_{fold}", f"unsorted_segment_{fold}")
     },
     **{

@@ -1,9 +1,10 @@
 """Sums of elements into places along an axis.
 
 scatter_add adds updates[c] to out[c with c[dim] = index[c]]; index_add adds a slice to the place that one index says;
-both are gradients, of gather and of index_select. Outputs are added to: clear them first to have the sum alone. Indices
-outside the axis add nothing. Indices are i32 or i64, of gather_backward u8 too. Operands have any strides, but for the
-indices of index_add and index_select_backward.
+both are gradients, of gather and of index_select. scatter_reduce takes products, means and extremes, too, with or
+without what stands in out; put_add adds updates[i] to out[index[i]], both numbered in row-major order. Outputs are
+added to: clear them first to have the sum alone. Indices outside the axis add nothing. Indices are i32 or i64, of
+gather_backward u8 too. Operands have any strides, but for the indices of index_add and index_select_backward.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from baracuda import descriptor
 from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
-from baracuda.kinds import IndexingKind, OpCategory
+from baracuda.indexing.scatter import PutDescriptor
+from baracuda.kinds import IndexingKind, OpCategory, ScatterReduction
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
@@ -66,6 +68,28 @@ class ScatterAddDescriptor(_AlongDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
+class ScatterReduceDescriptor(_AlongDescriptor):
+    """include_self: what a cell has counts as one of its updates."""
+
+    _fields = ("upd_shape", "scatter_dim", "out_dim_size")
+    upd_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    scatter_dim: int = descriptor.checked(as_integer)
+    out_dim_size: int = descriptor.extent()
+    reduce: ScatterReduction = descriptor.choice(ScatterReduction)
+    include_self: bool = descriptor.flag()
+
+
+@dataclasses.dataclass(frozen=True)
+class ScatterReduceBackwardDescriptor(ScatterReduceDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class PutAddDescriptor(PutDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
 class GatherBackwardDescriptor(_AlongDescriptor):
     _fields = ("out_shape", "gather_dim", "src_dim_size")
     out_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
@@ -96,6 +120,29 @@ class ScatterAddArgs(Args):
     updates: Viewable
     index: Viewable
     out: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ScatterReduceArgs(ScatterAddArgs):
+    """out is added to, or multiplied, or compared with, as the reduction has it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ScatterReduceBackwardArgs(Args):
+    """x is what out was before, dx its gradient. Either gradient may be None."""
+
+    dout: Viewable
+    x: Viewable
+    updates: Viewable
+    index: Viewable
+    out: Viewable
+    dx: Viewable | None = None
+    dupdates: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class PutAddArgs(ScatterAddArgs):
+    """out is added to: clear it first to have the sums alone."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +181,41 @@ class ScatterAddPlan(Plan):
     args_type = ScatterAddArgs
     names: ClassVar = {"upd_numel": "numel"}
     shapes: ClassVar = {"updates": "source_shape", "index": "source_shape", "out": "target_shape"}
+
+
+class ScatterReducePlan(Plan):
+    __slots__ = ()
+    op = "scatter_reduce{I}_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.SCATTER_REDUCE
+    descriptor_type = ScatterReduceDescriptor
+    args_type = ScatterReduceArgs
+    names: ClassVar = {"upd_numel": "numel"}
+    shapes: ClassVar = {"updates": "source_shape", "index": "source_shape", "out": "target_shape"}
+
+
+class ScatterReduceBackwardPlan(Plan):
+    __slots__ = ()
+    op = "scatter_reduce_backward{I}_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.SCATTER_REDUCE_BACKWARD
+    descriptor_type = ScatterReduceBackwardDescriptor
+    args_type = ScatterReduceBackwardArgs
+    names: ClassVar = {"upd_numel": "numel"}
+    shapes: ClassVar = {
+        **dict.fromkeys(("updates", "index", "dupdates"), "source_shape"),
+        **dict.fromkeys(("dout", "x", "out", "dx"), "target_shape"),
+    }
+
+
+class PutAddPlan(Plan):
+    __slots__ = ()
+    op = "put_add{I}_{T}"
+    category = OpCategory.INDEXING
+    kind = IndexingKind.PUT_ADD
+    descriptor_type = PutAddDescriptor
+    args_type = PutAddArgs
+    shapes: ClassVar = {"updates": "upd_shape", "index": "upd_shape", "out": "out_shape"}
 
 
 class GatherBackwardPlan(Plan):

@@ -13,6 +13,7 @@ enum class BagMode : int32_t { kSum = 0, kMean = 1 };
 struct BagShape {
     int32_t total_indices, num_embeddings, embedding_dim, num_bags, mode;
     int64_t padding_idx;
+    bool has_last_offset = false;  // offsets has one more entry, where the last bag ends
 
     Status check() const {
         BK_TRY(require_non_negative({{"total_indices", total_indices},
@@ -32,8 +33,12 @@ struct BagShape {
     struct Range {
         int32_t first, last;
     };
+    // Where the last bag ends, within the indices.
+    BK_HD int64_t end(const int32_t* offsets) const {
+        return has_last_offset && offsets[num_bags] < total_indices ? offsets[num_bags] : total_indices;
+    }
     BK_HD Range bag(const int32_t* offsets, int64_t b) const {
-        const int32_t first = offsets[b], last = b + 1 < num_bags ? offsets[b + 1] : total_indices;
+        const int32_t first = offsets[b], last = b + 1 < num_bags || has_last_offset ? offsets[b + 1] : total_indices;
         const int32_t low = first < 0 ? 0 : first, high = last > total_indices ? total_indices : last;
         return {low, high > low ? high : low};
     }

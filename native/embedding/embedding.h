@@ -52,7 +52,7 @@ struct EmbeddingBackward {
 
     Work work() const { return all_or_none(shape().has_rows() ? num_embeddings : 0); }
     Status check() const { return shape().check(); }
-    size_t workspace_size() const { return scatter_reduce_workspace<ScatterSum<compute_t<T>>, T, I>(layout()); }
+    size_t workspace_size() const { return scatter_reduce_workspace<ScatterSum<compute_t<T>>, T>(layout()); }
     Status run(const T* dout, const I* indices, T* dweight, const Launch& launch) const {
         return scatter_reduce<ScatterSum<compute_t<T>>>(launch, layout(), dout, indices, dweight);
     }

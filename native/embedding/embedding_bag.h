@@ -9,9 +9,10 @@
 
 namespace bk {
 
+// scales: a factor of each index; null: none.
 template <class T, class I>
 Status embedding_bag(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
-                     T* out);
+                     const T* scales, T* out);
 
 template <class T, class I>
 struct EmbeddingBag {
@@ -29,11 +30,39 @@ struct EmbeddingBag {
     Status check() const { return shape().check(); }
     Status run(const T* weight, const I* indices, const int32_t* offsets, T* out, const Launch& launch) const {
         if (work() == Work::kZeros) return write_zeros(launch, int64_t{num_bags} * embedding_dim, out);
-        return embedding_bag(launch, shape(), weight, indices, offsets, out);
+        return embedding_bag<T, I>(launch, shape(), weight, indices, offsets, nullptr, out);
     }
 
 private:
     BagShape shape() const { return {total_indices, num_embeddings, embedding_dim, num_bags, mode, padding_idx}; }
+};
+
+// Of sums, each row times the weight of its index.
+template <class T, class I>
+struct EmbeddingBagWeighted {
+    int32_t total_indices;
+    int32_t num_embeddings;
+    int32_t embedding_dim;
+    int32_t num_bags;
+    int32_t include_last_offset;
+    int64_t padding_idx;
+
+    Work work() const {
+        if (num_bags == 0 || embedding_dim == 0) return Work::kNone;
+        return total_indices == 0 || num_embeddings == 0 ? Work::kZeros : Work::kAll;
+    }
+    Status check() const { return shape().check(); }
+    int64_t offset_count() const { return int64_t{num_bags} + (include_last_offset != 0); }
+    Status run(const T* weight, const I* indices, const int32_t* offsets, const T* per_sample_weights, T* out,
+               const Launch& launch) const {
+        if (work() == Work::kZeros) return write_zeros(launch, int64_t{num_bags} * embedding_dim, out);
+        return embedding_bag(launch, shape(), weight, indices, offsets, per_sample_weights, out);
+    }
+
+private:
+    BagShape shape() const {
+        return {total_indices, num_embeddings, embedding_dim, num_bags, 0, padding_idx, include_last_offset != 0};
+    }
 };
 
 }  // namespace bk

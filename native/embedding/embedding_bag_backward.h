@@ -4,16 +4,23 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
+#include "core/pointwise/pointwise.h"
 #include "embedding/bag_shape.h"
 
 namespace bk {
 
 template <class T, class I>
-size_t embedding_bag_backward_workspace(const BagShape& shape);
+size_t embedding_bag_backward_workspace(const BagShape& shape, bool is_scaled);
 
+// scales: a factor of each index; null: none.
 template <class T, class I>
 Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const T* dout, const I* indices,
-                              const int32_t* offsets, T* dweight);
+                              const int32_t* offsets, const T* scales, T* dweight);
+
+// The gradient of the factors: dout of the index's bag times its row of the table.
+template <class T, class I>
+Status embedding_bag_scales_backward(const Launch& launch, const BagShape& shape, const T* dout, const T* weight,
+                                     const I* indices, const int32_t* offsets, T* dscales);
 
 template <class T, class I>
 struct EmbeddingBagBackward {
@@ -28,13 +35,66 @@ struct EmbeddingBagBackward {
         return num_bags == 0 || embedding_dim == 0 || total_indices == 0 || num_embeddings == 0 ? Work::kNone : Work::kAll;
     }
     Status check() const { return shape().check(); }
-    size_t workspace_size() const { return embedding_bag_backward_workspace<T, I>(shape()); }
+    size_t workspace_size() const { return embedding_bag_backward_workspace<T, I>(shape(), false); }
     Status run(const T* dout, const I* indices, const int32_t* offsets, T* dweight, const Launch& launch) const {
-        return embedding_bag_backward(launch, shape(), dout, indices, offsets, dweight);
+        return embedding_bag_backward<T, I>(launch, shape(), dout, indices, offsets, nullptr, dweight);
     }
 
 private:
     BagShape shape() const { return {total_indices, num_embeddings, embedding_dim, num_bags, mode, padding_idx}; }
+};
+
+template <class T, class I>
+struct EmbeddingBagWeightedBackward {
+    int32_t total_indices;
+    int32_t num_embeddings;
+    int32_t embedding_dim;
+    int32_t num_bags;
+    int32_t include_last_offset;
+    int64_t padding_idx;
+
+    Work work() const {
+        return num_bags == 0 || embedding_dim == 0 || total_indices == 0 || num_embeddings == 0 ? Work::kNone : Work::kAll;
+    }
+    Status check() const { return shape().check(); }
+    int64_t offset_count() const { return int64_t{num_bags} + (include_last_offset != 0); }
+    size_t workspace_size() const { return embedding_bag_backward_workspace<T, I>(shape(), true); }
+    Status run(const T* dout, const I* indices, const int32_t* offsets, const T* per_sample_weights, T* dweight,
+               const Launch& launch) const {
+        return embedding_bag_backward(launch, shape(), dout, indices, offsets, per_sample_weights, dweight);
+    }
+
+private:
+    BagShape shape() const {
+        return {total_indices, num_embeddings, embedding_dim, num_bags, 0, padding_idx, include_last_offset != 0};
+    }
+};
+
+template <class T, class I>
+struct EmbeddingBagWeightsBackward {
+    int32_t total_indices;
+    int32_t num_embeddings;
+    int32_t embedding_dim;
+    int32_t num_bags;
+    int32_t include_last_offset;
+    int64_t padding_idx;
+
+    Work work() const {
+        if (total_indices == 0) return Work::kNone;
+        return num_bags == 0 || embedding_dim == 0 || num_embeddings == 0 ? Work::kZeros : Work::kAll;
+    }
+    Status check() const { return shape().check(); }
+    int64_t offset_count() const { return int64_t{num_bags} + (include_last_offset != 0); }
+    Status run(const T* dout, const T* weight, const I* indices, const int32_t* offsets, T* dper_sample_weights,
+               const Launch& launch) const {
+        if (work() == Work::kZeros) return write_zeros(launch, total_indices, dper_sample_weights);
+        return embedding_bag_scales_backward(launch, shape(), dout, weight, indices, offsets, dper_sample_weights);
+    }
+
+private:
+    BagShape shape() const {
+        return {total_indices, num_embeddings, embedding_dim, num_bags, 0, padding_idx, include_last_offset != 0};
+    }
 };
 
 }  // namespace bk

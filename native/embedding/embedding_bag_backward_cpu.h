@@ -1,6 +1,7 @@
 // As unsorted_segment_sum on the CPU: in place for f32 and f64, grouped by row for 16-bit gradients.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -11,7 +12,7 @@
 namespace bk {
 
 struct BagGrouping {
-    Grouping bags;    // by row
+    Grouping bags;    // positions by row
     int32_t* bag_of;  // [total_indices], -1 outside every bag
     int32_t* kept;    // [num_bags]
 };
@@ -26,7 +27,7 @@ inline BagGrouping carve_bag_grouping(Carver* carver, const BagShape& shape) {
 }
 
 template <class T, class I>
-size_t embedding_bag_backward_workspace(const BagShape& shape) {
+size_t embedding_bag_backward_workspace(const BagShape& shape, bool) {
     if (std::is_same<T, compute_t<T>>::value) return 0;
     Carver carver;
     carve_bag_grouping(&carver, shape);
@@ -48,7 +49,7 @@ BK_HD compute_t<T> quotient(T x, compute_t<T> divisor) {
 
 template <bool kMean, class T, class I>
 void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, const T* dout, const I* indices,
-                      const int32_t* offsets, T* dweight) {
+                      const int32_t* offsets, const T* scales, T* dweight) {
     using C = compute_t<T>;
     const int64_t d = shape.embedding_dim;
     for (int64_t k = 0; k < shape.total_indices; ++k) grouping.bag_of[k] = -1;
@@ -61,8 +62,7 @@ void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, const 
         return grouping.bag_of[k] >= 0 && shape.keeps(indices[k]) ? static_cast<int64_t>(indices[k]) : int64_t{-1};
     };
     const int64_t rows = shape.num_embeddings;
-    const int64_t largest =
-        group_by_key(grouping.bags, shape.total_indices, rows, row, [&](int64_t k) { return grouping.bag_of[k]; });
+    const int64_t largest = group_by_key(grouping.bags, shape.total_indices, rows, row, [](int64_t k) { return k; });
     for_each_group(grouping.bags, rows, largest, d, sizeof(T), [&](int64_t r, ColumnRange columns) {
         const int64_t first = grouping.bags.start[r], last = grouping.bags.start[r + 1], total = grouping.bags.start[rows];
         if (first == last) return;
@@ -70,9 +70,15 @@ void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, const 
             C sum[most()];
             for (int64_t i = 0; i < width; ++i) sum[i] = widen(dweight[r * d + c + i]);
             for (int64_t at = first; at < last; ++at) {
-                if (at + kRowsAhead < total) prefetch_row(dout + grouping.bags.values[at + kRowsAhead] * d + c, width);
-                const int32_t b = grouping.bags.values[at];
+                if (at + kRowsAhead < total)
+                    prefetch_row(dout + grouping.bag_of[grouping.bags.values[at + kRowsAhead]] * d + c, width);
+                const int32_t k = grouping.bags.values[at], b = grouping.bag_of[k];
                 const T* const x = dout + b * d + c;
+                if (scales != nullptr) {
+                    const C scale = widen(scales[k]);
+                    for (int64_t i = 0; i < width; ++i) sum[i] += scale * widen(x[i]);
+                    continue;
+                }
                 const C divisor = kMean ? static_cast<C>(grouping.kept[b]) : C(1);
                 for (int64_t i = 0; i < width; ++i) sum[i] += quotient<kMean>(x[i], divisor);
             }
@@ -83,17 +89,17 @@ void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, const 
 
 template <class T, class I>
 Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const T* dout, const I* indices,
-                              const int32_t* offsets, T* dweight) {
+                              const int32_t* offsets, const T* scales, T* dweight) {
     using C = compute_t<T>;
     bool grouped = false;
-    BK_TRY(find_workspace(launch, embedding_bag_backward_workspace<T, I>(shape), &grouped));
+    BK_TRY(find_workspace(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr), &grouped));
     if (grouped) {
         Carver carver(launch.workspace);
         const BagGrouping grouping = carve_bag_grouping(&carver, shape);
         if (shape.is_mean())
-            add_bags_grouped<true>(shape, grouping, dout, indices, offsets, dweight);
+            add_bags_grouped<true>(shape, grouping, dout, indices, offsets, scales, dweight);
         else
-            add_bags_grouped<false>(shape, grouping, dout, indices, offsets, dweight);
+            add_bags_grouped<false>(shape, grouping, dout, indices, offsets, scales, dweight);
         return Status::kOk;
     }
     const int64_t d = shape.embedding_dim;
@@ -114,10 +120,40 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
                             if (const int64_t next = indices[k + kRowsAhead]; owned(next))
                                 prefetch_row(dweight + next * d + c, width);
                         if (const int64_t index = indices[k]; owned(index))
-                            add_to_row<most()>(dweight + index * d + c, width, [&](int64_t i) { return term[i]; });
+                            add_to_row<most()>(dweight + index * d + c, width, [&](int64_t i) {
+                                return scales == nullptr ? term[i] : widen(scales[k]) * term[i];
+                            });
                     }
                 });
             }
+        }
+    });
+    return Status::kOk;
+}
+
+template <class T>
+BK_HD T dot_rows(const T* x, const T* y, int64_t width) {
+    using C = compute_t<T>;
+    constexpr int64_t kLanes = 16;
+    C sum[kLanes] = {};
+    int64_t c = 0;
+    for (; c + kLanes <= width; c += kLanes)
+        for (int64_t i = 0; i < kLanes; ++i) sum[i] += widen(x[c + i]) * widen(y[c + i]);
+    for (int64_t i = 0; c + i < width; ++i) sum[i] += widen(x[c + i]) * widen(y[c + i]);
+    for (int64_t half = kLanes / 2; half > 0; half /= 2)
+        for (int64_t i = 0; i < half; ++i) sum[i] += sum[i + half];
+    return narrow<T>(sum[0]);
+}
+
+template <class T, class I>
+Status embedding_bag_scales_backward(const Launch&, const BagShape& shape, const T* dout, const T* weight, const I* indices,
+                                     const int32_t* offsets, T* dscales) {
+    const int64_t d = shape.embedding_dim, end = shape.end(offsets);
+    parallel_ranges(shape.total_indices, grain_for(2 * d * static_cast<int64_t>(sizeof(T))), [&](int64_t first, int64_t last) {
+        for (int64_t k = first; k < last; ++k) {
+            const int64_t b = std::upper_bound(offsets, offsets + shape.num_bags, k) - offsets - 1, index = indices[k];
+            const bool keep = b >= 0 && k < end && shape.keeps(index);
+            dscales[k] = keep ? dot_rows(dout + b * d, weight + index * d, d) : narrow<T>(compute_t<T>(0));
         }
     });
     return Status::kOk;

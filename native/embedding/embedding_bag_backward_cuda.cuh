@@ -21,7 +21,8 @@ constexpr int64_t kBagGradGroups = int64_t{1} << 14;
 // Few bags are split over blockIdx.z, so that the chip is filled.
 template <int N, class T, class I>
 __global__ void __launch_bounds__(kBagGradThreads)
-    bag_grad_atomic_kernel(BagShape shape, const T* dout, const I* indices, const int32_t* offsets, T* dweight, int group) {
+    bag_grad_atomic_kernel(BagShape shape, const T* dout, const I* indices, const int32_t* offsets, const T* scales, T* dweight,
+                           int group) {
     using C = compute_t<T>;
     const RowLane place = RowLane::here<N>(group);
     if (place.worker >= shape.num_bags) return;
@@ -49,17 +50,19 @@ __global__ void __launch_bounds__(kBagGradThreads)
     for (int64_t k = start; k < range.last; k += step) {
         const int64_t mine = k + place.lane < range.last ? static_cast<int64_t>(indices[k + place.lane]) : -1;
         const int32_t index = shape.keeps(mine) ? static_cast<int32_t>(mine) : -1;
-        const unsigned equal = __match_any_sync(mask, index);
+        // Indices with scales of their own are added each by itself.
+        const C scale = scales != nullptr && index >= 0 ? widen(scales[k + place.lane]) : C(1);
+        const unsigned equal = scales != nullptr ? 1u << (base + place.lane) : __match_any_sync(mask, index);
         const bool leads = index >= 0 && __ffs(equal) - 1 == base + place.lane;
         unsigned leaders = __ballot_sync(mask, leads);
         for (; leaders != 0; leaders &= leaders - 1) {
             const int from = __ffs(leaders) - 1;
             const int64_t row = __shfl_sync(mask, index, from);
-            const int times = __popc(__shfl_sync(mask, equal, from));
+            const C times = static_cast<C>(__popc(__shfl_sync(mask, equal, from))) * __shfl_sync(mask, scale, from);
             if (!inside) continue;
             C sum[N];
 #pragma unroll
-            for (int i = 0; i < N; ++i) sum[i] = grad[i] * static_cast<C>(times);
+            for (int i = 0; i < N; ++i) sum[i] = grad[i] * times;
             atomic_add<N>(dweight + row * shape.embedding_dim + place.column, sum);
         }
     }
@@ -67,7 +70,7 @@ __global__ void __launch_bounds__(kBagGradThreads)
 
 template <class T, class I>
 Status add_bags_atomic(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, const int32_t* offsets,
-                       T* dweight) {
+                       const T* scales, T* dweight) {
     constexpr int N = kVectorLanes<T>;
     const RowGroups groups = RowGroups::choose<T>(
         shape.embedding_dim, is_aligned(dout, kVectorBytes) && is_aligned(dweight, kVectorBytes), kBagGradThreads);
@@ -79,7 +82,7 @@ Status add_bags_atomic(const Launch& launch, const BagShape& shape, const T* dou
                          static_cast<unsigned>(groups.tiles), static_cast<unsigned>(splits)),
                     dim3(kBagGradThreads)};
     return launch_kernel(launch, grid, groups.lanes > 1 ? bag_grad_atomic_kernel<N, T, I> : bag_grad_atomic_kernel<1, T, I>,
-                         shape, dout, indices, offsets, dweight, groups.group);
+                         shape, dout, indices, offsets, scales, dweight, groups.group);
 }
 
 // --- By sorting ------------------------------------------------------------------------------------------------------
@@ -88,18 +91,33 @@ template <class T>
 struct SortedBags {
     SortBuffers sort;
     RunParts<compute_t<T>> parts;
-    int32_t* kept;  // [num_bags]; mean only, as the next
-    T* gradients;   // [num_bags, embedding_dim]
+    int32_t* kept;   // [num_bags]; mean only, as the next
+    T* gradients;    // [num_bags, embedding_dim]
+    uint32_t* bags;  // [total_indices], of the positions; of scaled indices only
+};
+
+// Rows of bags by position, each times its scale.
+template <class T>
+struct ScaledBags {
+    using Element = T;
+    static constexpr bool kReused = true;
+    const T* rows;
+    const uint32_t* positions;
+    const uint32_t* bags;
+    const T* scales;
+    BK_DEVICE uint32_t index(uint32_t i) const { return bags[positions[i]]; }
+    BK_DEVICE compute_t<T> scale(uint32_t i) const { return widen(scales[positions[i]]); }
 };
 
 template <class T>
-SortedBags<T> carve_sorted_bags(Carver* carver, const BagShape& shape, const RunShape& runs) {
+SortedBags<T> carve_sorted_bags(Carver* carver, const BagShape& shape, const RunShape& runs, bool is_scaled) {
     SortedBags<T> buffers;
     buffers.sort = carve_sort(carver, shape.total_indices, static_cast<uint32_t>(shape.num_embeddings));
     buffers.parts = carve_run_parts<compute_t<T>>(carver, runs);
     const int64_t mean_bags = shape.is_mean() ? shape.num_bags : 0;
     buffers.kept = carver->take<int32_t>(mean_bags);
     buffers.gradients = carver->take<T>(mean_bags * shape.embedding_dim);
+    buffers.bags = carver->take<uint32_t>(is_scaled ? shape.total_indices : 0);
     return buffers;
 }
 
@@ -109,9 +127,9 @@ RunShape bag_runs(const BagShape& shape) {
 }
 
 template <class T, class I>
-size_t embedding_bag_backward_workspace(const BagShape& shape) {
+size_t embedding_bag_backward_workspace(const BagShape& shape, bool is_scaled) {
     Carver carver;
-    carve_sorted_bags<T>(&carver, shape, bag_runs<T>(shape));
+    carve_sorted_bags<T>(&carver, shape, bag_runs<T>(shape), is_scaled);
     return carver.bytes();
 }
 
@@ -139,11 +157,13 @@ BK_DEVICE void scan_max(int32_t* tile) {
     __syncthreads();
 }
 
-// Keys are the rows, num_embeddings for an index that is dropped or in no bag; values are the bags. Counts the kept
+// Keys are the rows, num_embeddings for an index that is dropped or in no bag; values are the bags,
+// or positions where there are any to write, and bags lie beside them. Counts the kept
 // indices of each bag where `kept` is given. A block finds the bags of its tile by marking where they start.
 template <class I>
 __global__ void __launch_bounds__(kKeyThreads)
-    bag_keys_kernel(BagShape shape, const I* indices, const int32_t* offsets, uint32_t* keys, uint32_t* bags, int32_t* kept) {
+    bag_keys_kernel(BagShape shape, const I* indices, const int32_t* offsets, uint32_t* keys, uint32_t* bags,
+                    uint32_t* positions, int32_t* kept) {
     __shared__ int32_t tile[kKeyTile];
     __shared__ int32_t edge[2];
     const int64_t first = int64_t{blockIdx.x} * kKeyTile;
@@ -164,14 +184,16 @@ __global__ void __launch_bounds__(kKeyThreads)
     if (threadIdx.x == 0) atomicMax(tile, edge[0]);
     __syncthreads();
     scan_max(tile);
+    const int64_t end = shape.end(offsets);
     for (int i = threadIdx.x; i < kKeyTile; i += kKeyThreads) {
         const int64_t k = first + i;
         const int64_t index = k < last ? static_cast<int64_t>(indices[k]) : -1;
         const int32_t bag = tile[i];
-        const bool keep = bag >= 0 && shape.keeps(index);
+        const bool keep = bag >= 0 && k < end && shape.keeps(index);
         if (k < last) {
             keys[k] = static_cast<uint32_t>(keep ? index : shape.num_embeddings);
             bags[k] = static_cast<uint32_t>(max(bag, 0));
+            if (positions != nullptr) positions[k] = static_cast<uint32_t>(k);
         }
         if (kept != nullptr) {
             const unsigned equal = __match_any_sync(0xffffffffu, keep ? bag : -1);
@@ -200,18 +222,20 @@ struct DivideByKept {
 
 template <class T, class I>
 Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const T* dout, const I* indices,
-                              const int32_t* offsets, T* dweight) {
+                              const int32_t* offsets, const T* scales, T* dweight) {
     bool found = false;
-    BK_TRY(find_workspace(launch, embedding_bag_backward_workspace<T, I>(shape), &found));
-    if (!found) return add_bags_atomic(launch, shape, dout, indices, offsets, dweight);
+    const bool is_scaled = scales != nullptr;
+    BK_TRY(find_workspace(launch, embedding_bag_backward_workspace<T, I>(shape, is_scaled), &found));
+    if (!found) return add_bags_atomic(launch, shape, dout, indices, offsets, scales, dweight);
     const RunShape s = bag_runs<T>(shape);
     Carver carver(launch.workspace);
-    auto buffers = carve_sorted_bags<T>(&carver, shape, s);
+    auto buffers = carve_sorted_bags<T>(&carver, shape, s, is_scaled);
     int32_t* const kept = shape.is_mean() ? buffers.kept : nullptr;
     if (kept != nullptr) BK_TRY(fill_bytes(launch, kept, 0, sizeof(int32_t) * static_cast<size_t>(shape.num_bags)));
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.total_indices, kKeyTile))), dim3(kKeyThreads)};
     BK_TRY(launch_kernel(launch, grid, bag_keys_kernel<I>, shape, indices, offsets, buffers.sort.keys[0],
-                         buffers.sort.values[0], kept));
+                         is_scaled ? buffers.bags : buffers.sort.values[0], is_scaled ? buffers.sort.values[0] : nullptr,
+                         kept));
     const T* gradients = dout;
     if (shape.is_mean()) {
         BK_TRY(pointwise(launch, int64_t{shape.num_bags} * shape.embedding_dim, DivideByKept<T>{kept, shape.embedding_dim},
@@ -219,8 +243,57 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
         gradients = buffers.gradients;
     }
     BK_TRY(sort_pairs(launch, &buffers.sort, shape.total_indices, static_cast<uint32_t>(shape.num_embeddings)));
+    if (is_scaled)
+        return add_runs(launch, s, ScaledBags<T>{dout, buffers.sort.values[0], buffers.bags, scales},
+                        static_cast<const uint32_t*>(buffers.sort.keys[0]), dweight, buffers.parts);
     return add_runs(launch, s, RowsByIndex<T, true>{gradients, buffers.sort.values[0]},
                     static_cast<const uint32_t*>(buffers.sort.keys[0]), dweight, buffers.parts);
+}
+
+// --- Of the scales ---------------------------------------------------------------------------------------------------
+
+// A group of threads an index: its bag is searched for, and its row multiplied with the bag's gradient.
+template <int N, class T, class I>
+__global__ void __launch_bounds__(kBagGradThreads)
+    bag_scales_kernel(BagShape shape, const T* dout, const T* weight, const I* indices, const int32_t* offsets, T* dscales,
+                      int group) {
+    using C = compute_t<T>;
+    const int per_block = kBagGradThreads / group, lane = threadIdx.x % group;
+    const int64_t k = int64_t{blockIdx.x} * per_block + threadIdx.x / group;
+    if (k >= shape.total_indices) return;
+    const unsigned mask = group_mask(group);
+    const int64_t index = indices[k];
+    int64_t low = 0, high = shape.num_bags;  // the first bag that begins behind k
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (offsets[middle] <= k)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const bool keep = low > 0 && k < shape.end(offsets) && shape.keeps(index);
+    C sum = 0;
+    if (keep)
+        for (int64_t c = int64_t{lane} * N; c < shape.embedding_dim; c += int64_t{group} * N) {
+            const Vec<T, N> x = load<N>(dout + (low - 1) * shape.embedding_dim + c);
+            const Vec<T, N> y = load<N>(weight + index * shape.embedding_dim + c);
+#pragma unroll
+            for (int i = 0; i < N; ++i) sum = fma(widen(x.lane[i]), widen(y.lane[i]), sum);
+        }
+    for (int distance = group / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(mask, sum, distance);
+    if (lane == 0) dscales[k] = narrow<T>(sum);
+}
+
+template <class T, class I>
+Status embedding_bag_scales_backward(const Launch& launch, const BagShape& shape, const T* dout, const T* weight,
+                                     const I* indices, const int32_t* offsets, T* dscales) {
+    constexpr int N = kVectorLanes<T>;
+    const RowGroups groups = RowGroups::choose<T>(
+        shape.embedding_dim, is_aligned(dout, kVectorBytes) && is_aligned(weight, kVectorBytes), kBagGradThreads);
+    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.total_indices, kBagGradThreads / groups.group))),
+                    dim3(kBagGradThreads)};
+    return launch_kernel(launch, grid, groups.lanes > 1 ? bag_scales_kernel<N, T, I> : bag_scales_kernel<1, T, I>, shape, dout,
+                         weight, indices, offsets, dscales, groups.group);
 }
 
 }  // namespace bk

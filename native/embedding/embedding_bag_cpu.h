@@ -9,9 +9,10 @@
 
 namespace bk {
 
-// The mean or sum of the kept rows of one bag.
-template <class T, class I>
-BK_HD void sum_bag(const BagShape& shape, const T* weight, const I* indices, BagShape::Range bag, T* y) {
+// The mean or sum of the kept rows of one bag, each times its scale where there are any.
+template <bool kScaled, class T, class I>
+BK_HD void sum_bag(const BagShape& shape, const T* weight, const I* indices, [[maybe_unused]] const T* scales,
+                   BagShape::Range bag, T* y) {
     using C = compute_t<T>;
     const int64_t d = shape.embedding_dim, rows = shape.num_embeddings, total = shape.total_indices;
     const auto next_kept = [&](int64_t k) {
@@ -33,11 +34,12 @@ BK_HD void sum_bag(const BagShape& shape, const T* weight, const I* indices, Bag
         };
         C sum[most()];
         const T* const head = row(first);
-        for (int64_t i = 0; i < width; ++i) sum[i] = C(0) + widen(head[i]);
+        const auto term = [&](int64_t k, T x) { return kScaled ? widen(scales[k]) * widen(x) : widen(x); };
+        for (int64_t i = 0; i < width; ++i) sum[i] = C(0) + term(first, head[i]);
         int64_t kept = 1;
         for (int64_t k = next_kept(first + 1); k < bag.last; k = next_kept(k + 1), ++kept) {
             const T* const x = row(k);
-            for (int64_t i = 0; i < width; ++i) sum[i] += widen(x[i]);
+            for (int64_t i = 0; i < width; ++i) sum[i] += term(k, x[i]);
         }
         if (shape.is_mean())
             for (int64_t i = 0; i < width; ++i) sum[i] /= static_cast<C>(kept);
@@ -46,13 +48,19 @@ BK_HD void sum_bag(const BagShape& shape, const T* weight, const I* indices, Bag
 }
 
 template <class T, class I>
-Status embedding_bag(const Launch&, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets, T* out) {
+Status embedding_bag(const Launch&, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
+                     const T* scales, T* out) {
     const int64_t bags = shape.num_bags, per_bag = ceil_div<int64_t>(shape.total_indices, bags) + 1;
     const int64_t grain = std::max(grain_for(per_bag * shape.embedding_dim * static_cast<int64_t>(sizeof(T))),
                                    ceil_div<int64_t>(bags, 16 * thread_count()));
     parallel_chunks(bags, grain, [&](int64_t begin, int64_t end) {
-        for (int64_t b = begin; b < end; ++b)
-            sum_bag(shape, weight, indices, shape.bag(offsets, b), out + b * shape.embedding_dim);
+        for (int64_t b = begin; b < end; ++b) {
+            T* const y = out + b * shape.embedding_dim;
+            if (scales == nullptr)
+                sum_bag<false>(shape, weight, indices, scales, shape.bag(offsets, b), y);
+            else
+                sum_bag<true>(shape, weight, indices, scales, shape.bag(offsets, b), y);
+        }
     });
     return Status::kOk;
 }

@@ -9,27 +9,36 @@ namespace bk {
 constexpr int kBagThreads = 256;
 constexpr int kLongBag = 512;
 
-// Adds the kept rows of positions [first, last) to `sum` and returns their number.
+// Adds the kept rows of positions [first, last), each times its scale where there are any, to `sum` and returns their number.
 template <int N, class T, class I, class C>
-BK_DEVICE int32_t add_bag_rows(const BagShape& shape, const T* weight, const I* indices, int32_t first, int32_t last,
-                               int64_t column, C (&sum)[N]) {
+BK_DEVICE int32_t add_bag_rows(const BagShape& shape, const T* weight, const I* indices, const T* scales, int32_t first,
+                               int32_t last, int64_t column, C (&sum)[N]) {
     constexpr int kUnroll = 8;
     const bool inside = column < shape.embedding_dim;
     int32_t kept = 0;
     const uint32_t end = static_cast<uint32_t>(last);  // unsigned: the last step may pass 2^31
     for (uint32_t k = static_cast<uint32_t>(first); k < end; k += kUnroll) {
         Vec<T, N> row[kUnroll];
+        T scale[kUnroll];
         bool keep[kUnroll];
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) {
             const int64_t index = k + u < end ? static_cast<int64_t>(indices[k + u]) : -1;
             keep[u] = shape.keeps(index);
             if (keep[u] && inside) row[u] = load<N>(weight + index * shape.embedding_dim + column);
+            if (keep[u] && scales != nullptr) scale[u] = scales[k + u];
         }
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) {
             kept += keep[u];
-            if (keep[u] && inside) add_row(sum, row[u]);
+            if (!keep[u] || !inside) continue;
+            if (scales == nullptr) {
+                add_row(sum, row[u]);
+                continue;
+            }
+            const C factor = widen(scale[u]);
+#pragma unroll
+            for (int i = 0; i < N; ++i) sum[i] = fma(factor, widen(row[u].lane[i]), sum[i]);
         }
     }
     return kept;
@@ -47,7 +56,8 @@ BK_DEVICE void store_bag(const BagShape& shape, T* out, int64_t bag, int64_t col
 
 template <int N, class T, class I>
 __global__ void __launch_bounds__(kBagThreads)
-    embedding_bag_kernel(BagShape shape, const T* weight, const I* indices, const int32_t* offsets, T* out, int group) {
+    embedding_bag_kernel(BagShape shape, const T* weight, const I* indices, const int32_t* offsets, const T* scales, T* out,
+                         int group) {
     using C = compute_t<T>;
     const RowLane place = RowLane::here<N>(group);
     BagShape::Range range{0, 0};
@@ -56,7 +66,7 @@ __global__ void __launch_bounds__(kBagThreads)
     if (place.worker < shape.num_bags && !is_long) {
         C sum[N];
         clear_row(sum);
-        const int32_t kept = add_bag_rows<N>(shape, weight, indices, range.first, range.last, place.column, sum);
+        const int32_t kept = add_bag_rows<N>(shape, weight, indices, scales, range.first, range.last, place.column, sum);
         store_bag<N>(shape, out, place.worker, place.column, sum, kept);
     }
     if (!__syncthreads_or(is_long)) return;
@@ -74,7 +84,7 @@ __global__ void __launch_bounds__(kBagThreads)
         clear_row(sum);
         const int32_t first = range.first + static_cast<int32_t>(length * mine / groups);
         const int32_t last = range.first + static_cast<int32_t>(length * (mine + 1) / groups);
-        slice_kept[threadIdx.x] = add_bag_rows<N>(shape, weight, indices, first, last, place.column, sum);
+        slice_kept[threadIdx.x] = add_bag_rows<N>(shape, weight, indices, scales, first, last, place.column, sum);
 #pragma unroll
         for (int i = 0; i < N; ++i) slice[threadIdx.x][i] = sum[i];
         __syncthreads();
@@ -93,7 +103,7 @@ __global__ void __launch_bounds__(kBagThreads)
 
 template <class T, class I>
 Status embedding_bag(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
-                     T* out) {
+                     const T* scales, T* out) {
     constexpr int N = kVectorLanes<T>;
     const RowGroups groups = RowGroups::choose<T>(
         shape.embedding_dim, is_aligned(weight, kVectorBytes) && is_aligned(out, kVectorBytes), kBagThreads);
@@ -103,7 +113,7 @@ Status embedding_bag(const Launch& launch, const BagShape& shape, const T* weigh
         dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.num_bags, groups.per_block)), static_cast<unsigned>(groups.tiles)),
         dim3(kBagThreads)};
     return launch_kernel(launch, grid, groups.lanes > 1 ? embedding_bag_kernel<N, T, I> : embedding_bag_kernel<1, T, I>, shape,
-                         weight, indices, offsets, out, groups.group);
+                         weight, indices, offsets, scales, out, groups.group);
 }
 
 }  // namespace bk

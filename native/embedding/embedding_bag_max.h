@@ -54,7 +54,7 @@ struct EmbeddingBagMaxBackward {
         return require_non_negative(
             {{"num_embeddings", num_embeddings}, {"embedding_dim", embedding_dim}, {"num_bags", num_bags}});
     }
-    size_t workspace_size() const { return scatter_reduce_workspace<ScatterSum<compute_t<T>>, T, int32_t>(layout()); }
+    size_t workspace_size() const { return scatter_reduce_workspace<ScatterSum<compute_t<T>>, T>(layout()); }
     Status run(const T* dout, const int32_t* out_index, T* dweight, const Launch& launch) const {
         return scatter_reduce<ScatterSum<compute_t<T>>>(launch, layout(), dout, out_index, dweight);
     }

@@ -67,14 +67,14 @@ struct AccumulatedAxis {
 template <class T, class I>
 size_t scatter_add_workspace(const ScatterLayout& layout) {
     using E = scatter_element_t<T>;
-    return scatter_reduce_workspace<ScatterSum<compute_t<E>>, E, I>(layout);
+    return scatter_reduce_workspace<ScatterSum<compute_t<E>>, E>(layout);
 }
 
 template <class T, class I>
 Status scatter_add(const Launch& launch, const ScatterLayout& layout, const T* updates, const I* index, T* out) {
     using E = scatter_element_t<T>;
-    return scatter_reduce<ScatterSum<compute_t<E>>, E, I>(launch, layout, reinterpret_cast<const E*>(updates), index,
-                                                          reinterpret_cast<E*>(out));
+    return scatter_reduce<ScatterSum<compute_t<E>>>(launch, layout, reinterpret_cast<const E*>(updates), index,
+                                                    reinterpret_cast<E*>(out));
 }
 
 }  // namespace bk

@@ -38,6 +38,22 @@ private:
 };
 
 template <class T, class I>
+struct PutAdd {
+    int64_t numel;
+    int64_t out_numel;
+
+    Work work() const { return all_or_none(out_numel == 0 ? 0 : numel); }
+    Status check() const { return require_non_negative({{"numel", numel}, {"out_numel", out_numel}}); }
+    size_t workspace_size() const { return scatter_add_workspace<T, I>(layout()); }
+    Status run(const T* updates, const I* index, T* out, const Launch& launch) const {
+        return scatter_add(launch, layout(), updates, index, out);
+    }
+
+private:
+    ScatterLayout layout() const { return {{}, numel, {1, 1, 1}, out_numel, -1}; }
+};
+
+template <class T, class I>
 struct GatherBackward {
     int64_t out_numel;
     int32_t rank;

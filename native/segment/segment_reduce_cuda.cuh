@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/rows/add_runs.cuh"
 #include "core/rows/store_runs.cuh"
@@ -22,7 +23,7 @@ size_t segment_fold_workspace(const SegmentShape& shape, const Fold&) {
 // A mean's caller may bring the reference's workspace, which is not used.
 template <class Fold>
 Status find_fold_workspace(const Launch& launch, const SegmentShape& shape, const Fold& fold, size_t needed, bool* found) {
-    if (fold.counts() && launch.workspace_bytes < needed &&
+    if (std::is_same_v<Fold, SumFold<typename Fold::Result>> && fold.counts() && launch.workspace_bytes < needed &&
         launch.workspace_bytes >= sizeof(int32_t) * static_cast<size_t>(shape.num_segments)) {
         *found = false;
         return Status::kOk;

@@ -20,7 +20,7 @@ struct SegmentShape {
     BK_HD bool has(int64_t id) const { return id >= 0 && id < num_segments; }
 };
 
-enum class Folding { kSum, kMean, kProd, kMax, kMin };
+enum class Folding { kSum, kMean, kProd, kMax, kMin, kMaxOrZero, kMinOrZero };
 
 template <Folding kFolding, class T>
 auto fold_of() {
@@ -28,6 +28,8 @@ auto fold_of() {
         return ProductFold<T>{};
     else if constexpr (kFolding == Folding::kMax || kFolding == Folding::kMin)
         return ExtremeFold<T>{Order<T>::of(kFolding == Folding::kMax)};
+    else if constexpr (kFolding == Folding::kMaxOrZero || kFolding == Folding::kMinOrZero)
+        return ExtremeFold<T>{Order<T>::of(kFolding == Folding::kMaxOrZero), true};
     else
         return SumFold<T>{kFolding == Folding::kMean};
 }

@@ -7,6 +7,7 @@ from .segment import DISTRIBUTIONS, distribution
 
 # Of a row: axis and extent, the updates' shape, their numel, updates, index and output.
 NAMES = {
+    "scatter_reduce{I}_{T}": ("scatter_dim", "out_dim_size", "upd_shape", "upd_numel", "updates", "index", "out"),
     "scatter_add{I}_{T}": ("scatter_dim", "out_dim_size", "upd_shape", "upd_numel", "updates", "index", "out"),
     "gather_backward{I}_{T}": ("gather_dim", "src_dim_size", "out_shape", "out_numel", "dout", "index", "dsrc"),
     "index_add{I}_{T}": ("add_dim", "dst_dim_size", "src_shape", "src_numel", "src", "idx", "dst"),
@@ -155,6 +156,57 @@ CASES = tuple(
         bad=bad_calls(row), idle=idle_calls(row),
     )
     for row in NAMES
+    if row != "scatter_reduce{I}_{T}"
+)  # fmt: skip
+
+
+def put_added(draw, n, targets, spread="uniform", kind="normal"):
+    index = draw.indices(distribution(draw, spread, n, targets))
+    out = draw.values((targets,), kind if kind != "special" else "normal")
+    return Problem({"numel": n, "out_numel": targets},
+                   {"updates": draw.values((n,), kind), "index": index, "out": out})  # fmt: skip
+
+
+def put_reference(problem):
+    x, index = problem.arrays["updates"].values, problem.arrays["index"].values
+    value, kept = problem.arrays["out"].values.copy(), (index >= 0) & (index < problem.scalars["out_numel"])
+    size, count = np.abs(value), np.ones(value.shape)
+    with np.errstate(invalid="ignore", over="ignore"):
+        np.add.at(value, index[kept], x[kept])
+        np.add.at(size, index[kept], np.abs(x[kept]))
+    np.add.at(count, index[kept], 1)
+    if not np.issubdtype(value.dtype, np.floating):
+        return {"out": Expected(wrapped(value, problem.arrays["out"].dtype))}
+    return {"out": Expected(value, count, size)}
+
+
+def put_problems():
+    def add(name, *args, **options):
+        table[name] = lambda d: put_added(d, *args, **options)
+
+    table = {}
+    add("plain", 60, 7)
+    add("one", 1, 1)
+    for spread in DISTRIBUTIONS:
+        add(spread, 301, 40, spread)
+    add("special", 90, 60, kind="special")
+    add("large", 5003, 97, "hot")
+    return table
+
+
+PUT_OPERANDS = ("updates", "index", "out")
+CASES += (
+    Case(
+        row="put_add{I}_{T}", problems=put_problems(), reference=put_reference, tolerance={"out": "total"},
+        tolerance_without_workspace={"out": "atomic_total"}, plain="plain", large="large",
+        bad=(
+            *(Bad(f"negative_{e}", 2, rf"{e} is -6", {e: -6}, can=2) for e in ("numel", "out_numel")),
+            *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in PUT_OPERANDS),
+            *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in PUT_OPERANDS),
+            Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True),
+        ),
+        idle=(Idle("no_updates", {"numel": 0}), Idle("no_targets", {"out_numel": 0})),
+    ),
 )  # fmt: skip
 
 __all__ = ["CASES", "Array", "at_axis"]

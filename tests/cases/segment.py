@@ -82,7 +82,7 @@ def counts_of(problem):
 
 def empty_of(fold, dtype):
     low, high = (-np.inf, np.inf) if is_float(dtype) else LIMITS[dtype]
-    return {"sum": 0, "mean": 0, "prod": 1, "max": low, "min": high}[fold]
+    return {"prod": 1, "max": low, "min": high}.get(fold, 0)
 
 
 ADDED = {"sum": np.add, "mean": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -92,11 +92,14 @@ def folded(fold, problem):
     x = problem.arrays["input"]
     kept, ids = kept_of(problem)
     whole = np.float64 if is_float(x.dtype) else np.int64
+    fold, _, or_zero = fold.partition("_")
     value = np.full((problem.scalars["num_segments"], x.shape[1]), empty_of(fold, x.dtype), whole)
     with np.errstate(all="ignore"):
         ADDED[fold].at(value, ids, x.values[kept].astype(whole))
         if fold == "mean":
             value = value / np.maximum(counts_of(problem), 1)
+    if or_zero:
+        value = np.where(counts_of(problem) == 0, 0, value)
     return value.astype(np.int32).astype(np.int64) if x.dtype == "i32" else value
 
 
@@ -104,7 +107,7 @@ def fold_reference(fold, problem):
     if "output" in problem.null:
         return {}
     x, value = problem.arrays["input"], folded(fold, problem)
-    if not is_float(x.dtype) or fold in ("max", "min"):
+    if not is_float(x.dtype) or fold.startswith(("max", "min")):
         return {"output": Expected(value)}
     count = counts_of(problem)
     if fold == "prod":
@@ -242,6 +245,7 @@ KINDS = {
     "sum": FLOATS, "mean": FLOATS, "prod": ("factors", "factors", "spiked"), "max": ("normal", "ties", "special"),
     "min": ("normal", "ties", "special"),
 }  # fmt: skip
+KINDS |= {f"{fold}_or_zero": KINDS[fold] for fold in ("max", "min")}
 TOLERANCE = {"prod": "pointwise"}
 BY_ATOMICS = {"sum": "atomic_total", "mean": "atomic_total", "prod": "atomic_product"}
 
@@ -250,10 +254,11 @@ def forward_case(fold, *, ordered):
     # A mean takes the reference's workspace as well, which is shorter.
     short = () if fold == "mean" else (SHORT,)
     tolerance = TOLERANCE.get(fold, "total")
+    lowest = {"lowest": lambda d: segment_sum(d, 40, 5, 9, kind="lowest", ordered=ordered)}
     return Case(
         row=f"{'' if ordered else 'unsorted_'}segment_{fold}{{I}}_{{T}}",
         problems=problems(segment_sum, ordered=ordered, kinds=KINDS[fold]) | empties(ordered, not ordered)
-        | ({"lowest": lambda d: segment_sum(d, 40, 5, 9, kind="lowest", ordered=ordered)} if fold == "max" else {}),
+        | (lowest if fold.startswith("max") else {}),
         reference=functools.partial(fold_reference, fold), tolerance={"output": tolerance},
         tolerance_without_workspace=None if ordered else {"output": BY_ATOMICS.get(fold, tolerance)},
         plain="d5", large="large",
@@ -287,6 +292,8 @@ def cases():
     for ordered in (True, False):
         for fold in ("sum", "mean", "max", "min", "prod"):
             yield forward_case(fold, ordered=ordered)
+        for fold in ("max_or_zero", "min_or_zero") if ordered else ():
+            yield forward_case(fold, ordered=True)
         yield backward_case("sum", backward_reference, "exact", backward, BACKWARD, ordered=ordered)
         yield backward_case("mean", mean_backward_reference, "total", backward, BACKWARD, ordered=ordered)
         for fold in ("max", "min"):

@@ -93,9 +93,9 @@ bool is_right(const Problem& p, bool has_workspace, bool product) {
     const int64_t across = p.axis == 0 ? 1 : p.columns, along = p.axis == 0 ? p.columns : 1;
     ScatterLayout s{{}, n, {along, p.shared_index ? 1 : along, p.axis == 0 ? pitch : p.gap}, p.targets, -1};
     s.cells.append(lines, {across, p.shared_index ? 0 : across, p.axis == 0 ? p.gap : pitch});
-    std::vector<char> workspace(scatter_reduce_workspace<Op, T, I>(s));
+    std::vector<char> workspace(scatter_reduce_workspace<Op, T>(s));
     const Launch launch{has_workspace ? workspace.data() : nullptr, has_workspace ? workspace.size() : 0, nullptr};
-    if (scatter_reduce<Op, T, I>(launch, s, updates, index.data(), out) != Status::kOk) return false;
+    if (scatter_reduce<Op>(launch, s, updates, static_cast<const I*>(index.data()), out) != Status::kOk) return false;
     for (size_t k = 0; k < wanted.size(); ++k)
         if (memcmp(&out[k], &wanted[k], sizeof(T)) != 0) {
             printf(

@@ -322,6 +322,8 @@ def computed_extents(names) -> dict[str, int]:
     if "add_dim" in names:
         axis, shape, rank = names["add_dim"], names["src_shape"], names["rank"]
         return {"selected": shape[axis] if shape and 0 <= axis < min(rank, len(shape)) else -1}
+    if "include_last_offset" in names:
+        return {"offset_count": names["num_bags"] + (names["include_last_offset"] != 0)}
     if {"num_classes", "out_numel"} <= set(names):
         return {"rows": -(-names["out_numel"] // names["num_classes"]) if names["num_classes"] > 0 else -1}
     if "reduction_mode" not in names:

@@ -48,7 +48,10 @@ def _shared() -> dict[str, tuple[str, dict[str, str]]]:
     """Groups whose pages have the program of another group: the file, and what stands there in the place of what."""
     doubles = {"np.float32": "np.float64", "bk.f32": "bk.f64"}
     found: dict[str, tuple[str, dict[str, str]]] = {
-        "rope_apply_interleaved": ("rope_apply", {}), "tril": ("triu", {"triu": "tril", "Triu": "Tril"}),
+        "rope_apply_interleaved": ("rope_apply", {
+            "bk.RopeApply": "bk.RopeApplyInterleaved", ', "pairing": bk.RotaryPairing.ADJACENT': "",
+        }),
+        "tril": ("triu", {"triu": "tril", "Triu": "Tril"}),
     }  # fmt: skip
     for name in ("rope", "rope_positions", "rope_apply", "rope_apply_thd"):
         function = name.removesuffix("_positions")
@@ -57,6 +60,10 @@ def _shared() -> dict[str, tuple[str, dict[str, str]]]:
         if "apply" in name:
             found[f"{name}_f64tab"] = name, doubles
             found[f"{name}_half_f64tab"] = name, found[f"{name}_half"][1] | doubles
+    for fold in ("max", "min"):
+        names = {f"Segment{fold.title()}{part}": f"Segment{fold.title()}OrZero{part}"
+                 for part in ("Plan", "Descriptor", "Args")}  # fmt: skip
+        found[f"segment_{fold}_or_zero"] = f"segment_{fold}", names | {f"segment_{fold}(": f"segment_{fold}_or_zero("}
     for mode in ("reflect", "replicate", "circular"):
         found[f"pad_{mode}"] = (
             "pad_constant",

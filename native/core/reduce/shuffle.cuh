@@ -20,4 +20,16 @@ BK_DEVICE Acc shuffle_xor(const Acc& mine, int distance) {
     return other;
 }
 
+template <class Acc>
+BK_DEVICE Acc shuffle_up(const Acc& mine, int distance) {
+    constexpr int kWords = (sizeof(Acc) + 3) / 4;
+    uint32_t word[kWords] = {};
+    memcpy(word, &mine, sizeof(Acc));
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) word[i] = __shfl_up_sync(0xffffffffu, word[i], distance);
+    Acc other;
+    memcpy(&other, word, sizeof(Acc));
+    return other;
+}
+
 }  // namespace bk

@@ -3,12 +3,32 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
 #include "core/rows/atomics.cuh"
 #include "core/rows/row_queue.cuh"
 #include "core/rows/run_parts.cuh"
 
 namespace bk {
+
+// A source may have scales: row i of it counts scale(i) times.
+template <class Source, class = void>
+constexpr bool kHasScales = false;
+template <class Source>
+constexpr bool kHasScales<Source, std::void_t<decltype(std::declval<Source>().scale(0u))>> = true;
+
+template <int N, class C, class T, class Source>
+BK_DEVICE void add_scaled_row(C (&sum)[N], const Vec<T, N>& row, [[maybe_unused]] const Source& source,
+                              [[maybe_unused]] uint32_t i) {
+    if constexpr (kHasScales<Source>) {
+        const C scale = source.scale(i);
+#pragma unroll
+        for (int k = 0; k < N; ++k) sum[k] = fma(scale, widen(row.lane[k]), sum[k]);
+    } else {
+        add_row(sum, row);
+    }
+}
 
 enum class RunSink { kParts, kAtomic };
 
@@ -63,7 +83,7 @@ __global__ void __launch_bounds__(kRunThreads)
             if (row + u >= last_row) continue;
             last_id = id[u];
             const bool valid = id[u] >= 0 && id[u] < s.targets;
-            if (valid && inside) add_row(sum, value[u]);
+            if (valid && inside) add_scaled_row(sum, value[u], source, row + u);
             if (id[u] == id[u + 1]) continue;
             if (is_continued) {
                 keep_part(parts.head, chunk, s, column, sum);

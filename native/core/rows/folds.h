@@ -107,18 +107,21 @@ private:
     }
 };
 
-// The maximum or minimum; of no rows -inf or inf, of integers the end of their range.
+// The maximum or minimum; of no rows 0, or -inf or inf, of integers the end of their range.
 template <class T>
 struct ExtremeFold {
     using Acc = compute_t<T>;
     using Result = T;
     Order<T> order;
+    bool is_zero_of_none = false;
 
     BK_HD Acc identity() const { return Order<T>::least(); }
     BK_HD void add(Acc& acc, Acc x, uint32_t) const { acc = Order<T>::greater(acc, order.key(x)); }
     BK_HD void combine(Acc& a, const Acc& b) const { a = Order<T>::greater(a, b); }
-    BK_HD T finish(const Acc& acc, int64_t) const { return narrow<T>(order.value(acc)); }
-    BK_HD bool counts() const { return false; }
+    BK_HD T finish(const Acc& acc, int64_t count) const {
+        return narrow<T>(is_zero_of_none && count == 0 ? Acc(0) : order.value(acc));
+    }
+    BK_HD bool counts() const { return is_zero_of_none; }
 };
 
 // The first row that has the extreme; kNoRow of no rows. Rows are numbered by `rows`, where there are such numbers.
@@ -158,6 +161,11 @@ struct IdArray {
     explicit IdArray(const int64_t* given) : ids(given), is_wide(true) {}
     BK_HD int64_t operator[](int64_t i) const {
         return is_wide ? static_cast<const int64_t*>(ids)[i] : static_cast<const int32_t*>(ids)[i];
+    }
+    BK_HD IdArray operator+(int64_t offset) const {
+        IdArray later = *this;
+        later.ids = static_cast<const char*>(ids) + offset * (is_wide ? 8 : 4);
+        return later;
     }
 };
 

@@ -41,28 +41,49 @@ struct SwapWord<8> {
 
 // By compare and swap of the element alone.
 template <class Op, class T, class C>
-BK_DEVICE void atomic_swap_in(T* pointer, C x) {
+BK_DEVICE void atomic_swap_in(const Op& op, T* pointer, C x) {
     using Word = typename SwapWord<sizeof(T)>::type;
     Word* const cell = reinterpret_cast<Word*>(pointer);
-    Word seen = *cell, expected;
+    Word seen = *static_cast<volatile Word*>(cell), expected;
     do {
         expected = seen;
-        const Word wanted = bit_cast<Word>(narrow<T>(Op::combine(widen(bit_cast<T>(expected)), x)));
+        const Word wanted = bit_cast<Word>(narrow<T>(op.combine(widen(bit_cast<T>(expected)), x)));
         if (wanted == expected) return;
         seen = atomicCAS(cell, expected, wanted);
     } while (seen != expected);
 }
 
-template <class Op, int N, class T, class C>
-BK_DEVICE void atomic_combine(T* pointer, const C (&value)[N]) {
-    if constexpr (kIsScatterSum<Op> && std::is_integral_v<T>) {
+// Sums of integers are those of their unsigned bits.
+template <int N, class T, class C>
+BK_DEVICE void atomic_sum(T* pointer, const C (&value)[N]) {
+    if constexpr (std::is_integral_v<T>) {
+        using Bits = std::make_unsigned_t<T>;
 #pragma unroll
-        for (int i = 0; i < N; ++i) atomic_add_one(pointer + i, value[i]);
-    } else if constexpr (kIsScatterSum<Op>) {
-        atomic_add<N>(pointer, value);
+        for (int i = 0; i < N; ++i) atomic_add_one(reinterpret_cast<Bits*>(pointer) + i, static_cast<Bits>(value[i]));
     } else {
+        atomic_add<N>(pointer, value);
+    }
+}
+
+template <class Op, int N, class T, class C>
+BK_DEVICE void atomic_combine(const Op& op, T* pointer, const C (&value)[N]) {
+    if constexpr (kIsScatterSum<Op>) {
+        atomic_sum<N>(pointer, value);
+        return;
+    } else if constexpr (kIsScatterChoice<Op>) {
+        if (op.is_sum()) {
+            atomic_sum<N>(pointer, value);
+            return;
+        }
+        if (op.resets) {  // all threads store the same
 #pragma unroll
-        for (int i = 0; i < N; ++i) atomic_swap_in<Op>(pointer + i, value[i]);
+            for (int i = 0; i < N; ++i) pointer[i] = narrow<T>(op.identity());
+            return;
+        }
+    }
+    if constexpr (!kIsScatterSum<Op>) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) atomic_swap_in(op, pointer + i, value[i]);
     }
 }
 
@@ -78,10 +99,10 @@ struct ScatterAxis {
 };
 
 // A thread takes `share` updates of a line, or of N lines side by side, which the innermost axis of `lines` counts.
-template <class Op, int N, class T, class I, class Index>
+template <class Op, int N, class T, class Ids, class Index>
 __global__ void __launch_bounds__(kScatterThreads)
     scatter_across_kernel(Walk<3, Index> lines, FastDiv<Index> line_count, int64_t workers, int share, ScatterAxis axis,
-                          const T* updates, const I* index, T* out) {
+                          const T* updates, Ids index, T* out, Op op) {
     using C = compute_t<T>;
     constexpr int kBatch = sizeof(C) * N > 16 ? 4 : 8;
     const int64_t worker = int64_t{blockIdx.x} * kScatterThreads + threadIdx.x;
@@ -89,7 +110,7 @@ __global__ void __launch_bounds__(kScatterThreads)
     const auto place = line_count(static_cast<Index>(worker));
     const auto at = lines(place.remainder);
     updates += signed_offset(at.of[ScatterLayout::kUpdates]);
-    index += signed_offset(at.of[ScatterLayout::kIndex]);
+    index = index + signed_offset(at.of[ScatterLayout::kIndex]);
     out += signed_offset(at.of[ScatterLayout::kOut]);
     const int64_t first = static_cast<int64_t>(place.quotient) * share, last = min(first + share, axis.n);
     int64_t current = -1;
@@ -109,20 +130,20 @@ __global__ void __launch_bounds__(kScatterThreads)
             if (!axis.keeps(target[u])) continue;
             if (target[u] == current) {
 #pragma unroll
-                for (int i = 0; i < N; ++i) sum[i] = Op::combine(sum[i], widen(x[u].lane[i]));
+                for (int i = 0; i < N; ++i) sum[i] = op.combine(sum[i], widen(x[u].lane[i]));
                 continue;
             }
-            if (current >= 0) atomic_combine<Op, N>(out + current * axis.out, sum);
+            if (current >= 0) atomic_combine<Op, N>(op, out + current * axis.out, sum);
             current = target[u];
 #pragma unroll
             for (int i = 0; i < N; ++i) sum[i] = widen(x[u].lane[i]);
         }
     }
-    if (current >= 0) atomic_combine<Op, N>(out + current * axis.out, sum);
+    if (current >= 0) atomic_combine<Op, N>(op, out + current * axis.out, sum);
 }
 
-template <class Op, int N, class Index, class T, class I>
-Status launch_across(const Launch& launch, const ScatterLayout& s, const T* updates, const I* index, T* out) {
+template <int N, class Index, class Op, class T, class Ids>
+Status launch_across(const Launch& launch, const Op& op, const ScatterLayout& s, const T* updates, Ids index, T* out) {
     constexpr int64_t kFull = 132 * 2048 * 4;
     const int64_t lines = s.lines();
     int share = 8;
@@ -130,15 +151,15 @@ Status launch_across(const Launch& launch, const ScatterLayout& s, const T* upda
     const int64_t workers = lines * ceil_div<int64_t>(s.n, share), blocks = ceil_div<int64_t>(workers, kScatterThreads);
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld updates are too many for one launch", (long long)workers);
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kScatterThreads)},
-                         scatter_across_kernel<Op, N, T, I, Index>, Walk<3, Index>(s.cells), FastDiv<Index>(lines), workers,
-                         share, ScatterAxis(s), updates, index, out);
+                         scatter_across_kernel<Op, N, T, Ids, Index>, Walk<3, Index>(s.cells), FastDiv<Index>(lines), workers,
+                         share, ScatterAxis(s), updates, index, out, op);
 }
 
 // --- Along lines -----------------------------------------------------------------------------------------------------
 
 // Combines the values of lanes with equal keys into the first of them, which is told so; all 32 lanes take part.
 template <class Op, class C>
-BK_DEVICE bool combine_equal(unsigned long long key, bool valid, C* value) {
+BK_DEVICE bool combine_equal(const Op& op, unsigned long long key, bool valid, C* value) {
     const int lane = threadIdx.x % 32;
     const unsigned equal = __match_any_sync(0xffffffffu, key);
     if (__any_sync(0xffffffffu, valid && (equal & (equal - 1)) != 0)) {
@@ -149,7 +170,7 @@ BK_DEVICE bool combine_equal(unsigned long long key, bool valid, C* value) {
         while (__any_sync(0xffffffffu, ahead != 0)) {
             const int next = __ffs(static_cast<int>(ahead)) - 1;
             const C other = __shfl_sync(0xffffffffu, *value, next < 0 ? lane : next);
-            if (next >= 0) *value = Op::combine(*value, other);
+            if (next >= 0) *value = op.combine(*value, other);
             ahead &= __ballot_sync(0xffffffffu, (rank & 1) == 0);
             rank >>= 1;
         }
@@ -157,10 +178,10 @@ BK_DEVICE bool combine_equal(unsigned long long key, bool valid, C* value) {
     return valid && __ffs(static_cast<int>(equal)) - 1 == lane;
 }
 
-template <class Op, class T, class I, class Index>
+template <class Op, class T, class Ids, class Index>
 __global__ void __launch_bounds__(kScatterThreads)
-    scatter_along_kernel(Walk<3, Index> lines, FastDiv<Index> n, int64_t total, ScatterAxis axis, const T* updates,
-                         const I* index, T* out) {
+    scatter_along_kernel(Walk<3, Index> lines, FastDiv<Index> n, int64_t total, ScatterAxis axis, const T* updates, Ids index,
+                         T* out, Op op) {
     using C = compute_t<T>;
     constexpr int kItems = 4;
     const int64_t first = int64_t{blockIdx.x} * (kScatterThreads * kItems) + threadIdx.x;
@@ -182,20 +203,20 @@ __global__ void __launch_bounds__(kScatterThreads)
     for (int u = 0; u < kItems; ++u) {
         const bool valid = axis.keeps(target[u]);
         const int64_t offset = valid ? base[u] + target[u] * axis.out : 0;
-        C value[1] = {valid ? widen(x[u]) : Op::identity()};
+        C value[1] = {valid ? widen(x[u]) : op.identity()};
         // Lanes without a target have keys of their own.
         const auto address = reinterpret_cast<unsigned long long>(out + offset);
-        if (combine_equal<Op>(valid ? address : threadIdx.x % 32, valid, value)) atomic_combine<Op, 1>(out + offset, value);
+        if (combine_equal(op, valid ? address : threadIdx.x % 32, valid, value)) atomic_combine<Op, 1>(op, out + offset, value);
     }
 }
 
-template <class Op, class Index, class T, class I>
-Status launch_along(const Launch& launch, const ScatterLayout& s, const T* updates, const I* index, T* out) {
+template <class Index, class Op, class T, class Ids>
+Status launch_along(const Launch& launch, const Op& op, const ScatterLayout& s, const T* updates, Ids index, T* out) {
     const int64_t total = s.lines() * s.n, blocks = ceil_div<int64_t>(total, kScatterThreads * 4);
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld updates are too many for one launch", (long long)total);
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kScatterThreads)},
-                         scatter_along_kernel<Op, T, I, Index>, Walk<3, Index>(s.cells), FastDiv<Index>(s.n), total,
-                         ScatterAxis(s), updates, index, out);
+                         scatter_along_kernel<Op, T, Ids, Index>, Walk<3, Index>(s.cells), FastDiv<Index>(s.n), total,
+                         ScatterAxis(s), updates, index, out, op);
 }
 
 // --- Choice ----------------------------------------------------------------------------------------------------------
@@ -222,23 +243,23 @@ ScatterLayout in_vectors(ScatterLayout s) {
     return s;
 }
 
-template <class Op, class T, class I>
-Status scatter_atomic(const Launch& launch, const ScatterLayout& given, const T* updates, const I* index, T* out) {
+template <class Op, class T, class Ids>
+Status scatter_atomic(const Launch& launch, const Op& op, const ScatterLayout& given, const T* updates, Ids index, T* out) {
     constexpr int N = kVectorLanes<T>;
     ScatterLayout s = given;
     s.cells = collapse(given.cells);
     const bool small = s.all().fits_32bit() && s.lines() * s.n < (int64_t{1} << 31) - 1024;
     const auto across = [&](auto lanes, const ScatterLayout& layout) {
-        return small ? launch_across<Op, lanes(), uint32_t>(launch, layout, updates, index, out)
-                     : launch_across<Op, lanes(), uint64_t>(launch, layout, updates, index, out);
+        return small ? launch_across<lanes(), uint32_t>(launch, op, layout, updates, index, out)
+                     : launch_across<lanes(), uint64_t>(launch, op, layout, updates, index, out);
     };
     if (takes_vectors<N>(s, updates, out)) return across(std::integral_constant<int, N>{}, in_vectors<N>(s));
     const int last = s.cells.rank - 1;
     const bool by_line =
         s.lines() < 32 || magnitude(s.step[ScatterLayout::kUpdates]) < magnitude(s.cells.stride[ScatterLayout::kUpdates][last]);
     if (!by_line) return across(std::integral_constant<int, 1>{}, s);
-    return small ? launch_along<Op, uint32_t>(launch, s, updates, index, out)
-                 : launch_along<Op, uint64_t>(launch, s, updates, index, out);
+    return small ? launch_along<uint32_t>(launch, op, s, updates, index, out)
+                 : launch_along<uint64_t>(launch, op, s, updates, index, out);
 }
 
 }  // namespace bk

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
 #include "core/pointwise/layout.h"
+#include "core/rows/folds.h"
 #include "core/types/dtype.h"
 #include "core/types/vec.h"
 
@@ -75,47 +77,137 @@ struct ScatterRows {
     }
 };
 
-// What one thread combines of equal targets; `identity` changes nothing.
+// How equal targets are combined. An Op is a trivially copyable struct of
+//
+//   C combine(C a, C b) const        of two updates, or of what stands in a cell and an update
+//   C identity() const               changes nothing
+//   Acc                              what updates of one target are collected in where they stand together: C, or of means
+//                                    Counted<C>
+//   C finish(C cell, const Acc&) const       what becomes of a cell
+//
+// of which those here have all but the first two by ScatterOp.
+template <class Op, class C>
+struct ScatterOp {
+    using Acc = C;
+    BK_HD C finish(C cell, C all) const { return static_cast<const Op*>(this)->combine(cell, all); }
+};
+
 template <class C>
-struct ScatterSum {
-    static BK_HD C combine(C a, C b) { return a + b; }
+struct Counted {
+    C sum;
+    uint32_t count;
+};
+
+// Of the updates that are collected in Acc.
+template <class Op, class C>
+BK_HD typename Op::Acc collected(const Op&, C x, bool is_update) {
+    if constexpr (std::is_same_v<typename Op::Acc, C>)
+        return x;
+    else
+        return {x, is_update};
+}
+template <class Op, class C>
+BK_HD C combine_collected(const Op& op, C a, C b) {
+    return op.combine(a, b);
+}
+template <class Op, class C>
+BK_HD Counted<C> combine_collected(const Op& op, const Counted<C>& a, const Counted<C>& b) {
+    return {op.combine(a.sum, b.sum), a.count + b.count};
+}
+
+// Integers wrap.
+template <class C>
+struct ScatterSum : ScatterOp<ScatterSum<C>, C> {
+    static BK_HD C combine(C a, C b) { return static_cast<C>(static_cast<fold_t<C>>(a) + static_cast<fold_t<C>>(b)); }
     static BK_HD C identity() { return C(0); }
 };
 
 template <class C>
-struct ScatterProduct {
-    static BK_HD C combine(C a, C b) { return a * b; }
+struct ScatterProduct : ScatterOp<ScatterProduct<C>, C> {
+    static BK_HD C combine(C a, C b) { return static_cast<C>(static_cast<fold_t<C>>(a) * static_cast<fold_t<C>>(b)); }
     static BK_HD C identity() { return C(1); }
 };
 
 // NaN wins.
 template <class C>
-struct ScatterMax {
-    static BK_HD C combine(C a, C b) { return a != a || a > b ? a : b != b || b > a ? b : a; }
-    static BK_HD C identity() {
-        return std::numeric_limits<C>::has_infinity ? -std::numeric_limits<C>::infinity() : std::numeric_limits<C>::lowest();
-    }
+struct ScatterMax : ScatterOp<ScatterMax<C>, C> {
+    static BK_HD C combine(C a, C b) { return math::select(bool(int(b > a) | int(b != b)), b, a); }
+    static BK_HD C identity() { return kLeast; }
+
+private:
+    using Limits = std::numeric_limits<C>;
+    static constexpr C kLeast = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
 };
 
 template <class C>
-struct ScatterMin {
-    static BK_HD C combine(C a, C b) { return a != a || a < b ? a : b != b || b < a ? b : a; }
-    static BK_HD C identity() {
-        return std::numeric_limits<C>::has_infinity ? std::numeric_limits<C>::infinity() : std::numeric_limits<C>::max();
+struct ScatterMin : ScatterOp<ScatterMin<C>, C> {
+    static BK_HD C combine(C a, C b) { return math::select(bool(int(b < a) | int(b != b)), b, a); }
+    static BK_HD C identity() { return kGreatest; }
+
+private:
+    using Limits = std::numeric_limits<C>;
+    static constexpr C kGreatest = Limits::has_infinity ? Limits::infinity() : Limits::max();
+};
+
+enum class Reduction : int32_t { kSum, kProd, kMean, kAmax, kAmin };
+
+// One of them, chosen at run time, so that a GPU has one kernel for all. A cell that updates go to counts as one of them
+// where `includes_self`, and is left out otherwise.
+template <class C>
+struct ScatterChoice {
+    using Acc = Counted<C>;
+    Reduction reduction;
+    bool includes_self, resets;
+
+    BK_HD bool is_sum() const { return !resets && (reduction == Reduction::kSum || reduction == Reduction::kMean); }
+    BK_HD C combine(C a, C b) const {
+        switch (reduction) {
+            case Reduction::kProd: return ScatterProduct<C>::combine(a, b);
+            case Reduction::kAmax: return ScatterMax<C>::combine(a, b);
+            case Reduction::kAmin: return ScatterMin<C>::combine(a, b);
+            default: return ScatterSum<C>::combine(a, b);
+        }
+    }
+    BK_HD C identity() const {
+        switch (reduction) {
+            case Reduction::kProd: return ScatterProduct<C>::identity();
+            case Reduction::kAmax: return ScatterMax<C>::identity();
+            case Reduction::kAmin: return ScatterMin<C>::identity();
+            default: return C(0);
+        }
+    }
+    BK_HD C finish(C cell, const Acc& all) const {
+        const C sum = includes_self ? combine(cell, all.sum) : all.sum;
+        return reduction == Reduction::kMean ? mean_of(sum, int64_t{all.count} + includes_self) : sum;
+    }
+    // Of integers rounded down.
+    static BK_HD C mean_of(C sum, int64_t count) {
+        if constexpr (std::is_integral_v<C>) {
+            const int64_t quotient = int64_t{sum} / count;
+            return static_cast<C>(quotient - (int64_t{sum} % count < 0));
+        } else {
+            return sum / static_cast<C>(count);
+        }
     }
 };
+
+template <class Op>
+constexpr bool kIsScatterChoice = false;
+template <class C>
+constexpr bool kIsScatterChoice<ScatterChoice<C>> = true;
 
 template <class Op>
 constexpr bool kIsScatterSum = false;
 template <class C>
 constexpr bool kIsScatterSum<ScatterSum<C>> = true;
 
-template <class Op, class T, class I>
+template <class Op, class T>
 size_t scatter_reduce_workspace(const ScatterLayout& layout);
 
-// No extent of the layout is 0.
-template <class Op, class T, class I>
-Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T* updates, const I* index, T* out);
+// No extent of the layout is 0. Ids: a pointer to integers, or an IdArray.
+template <class Op, class T, class Ids>
+Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T* updates, Ids index, T* out,
+                      const Op& op = Op{});
 
 }  // namespace bk
 

@@ -33,9 +33,9 @@ struct ScatterParts {
 };
 
 // Lines [first, last) of the innermost axis of the cells, whose offsets at its begin are given.
-template <class Op, class T, class I>
-BK_HD void scatter_lines(const ScatterLayout& s, const ScatterParts& parts, int64_t part, const T* updates, const I* index,
-                         T* out, const int64_t (&inner)[3], int64_t count) {
+template <class Op, class T, class Ids>
+BK_HD void scatter_lines(const Op& op, const ScatterLayout& s, const ScatterParts& parts, int64_t part, const T* updates,
+                         Ids index, T* out, const int64_t (&inner)[3], int64_t count) {
     using L = ScatterLayout;
     const bool is_row = inner[L::kIndex] == 0 && inner[L::kUpdates] == 1 && inner[L::kOut] == 1 && count > 1;
     const auto owned = [&](int64_t i) { return s.keeps(i) && parts.owns(part, i); };
@@ -50,7 +50,7 @@ BK_HD void scatter_lines(const ScatterLayout& s, const ScatterParts& parts, int6
             T* const y = out + i * s.step[L::kOut];
             for_column_blocks({0, count}, [&](int64_t c, auto most, int64_t width) {
                 compute_t<T> sum[most()];
-                for (int64_t k = 0; k < width; ++k) sum[k] = Op::combine(widen(y[c + k]), widen(x[c + k]));
+                for (int64_t k = 0; k < width; ++k) sum[k] = op.combine(widen(y[c + k]), widen(x[c + k]));
                 for (int64_t k = 0; k < width; ++k) y[c + k] = narrow<T>(sum[k]);
             });
         }
@@ -60,7 +60,7 @@ BK_HD void scatter_lines(const ScatterLayout& s, const ScatterParts& parts, int6
         const int64_t i = index[line * inner[L::kIndex] + j * s.step[L::kIndex]];
         if (!owned(i)) return;
         T* const y = out + line * inner[L::kOut] + i * s.step[L::kOut];
-        *y = narrow<T>(Op::combine(widen(*y), widen(updates[line * inner[L::kUpdates] + j * s.step[L::kUpdates]])));
+        *y = narrow<T>(op.combine(widen(*y), widen(updates[line * inner[L::kUpdates] + j * s.step[L::kUpdates]])));
     };
     if (magnitude(s.step[L::kUpdates]) <= magnitude(inner[L::kUpdates])) {
         for (int64_t line = 0; line < count; ++line)
@@ -73,8 +73,8 @@ BK_HD void scatter_lines(const ScatterLayout& s, const ScatterParts& parts, int6
     }
 }
 
-template <class Op, class T, class I>
-Status scatter_in_place(const ScatterLayout& given, const T* updates, const I* index, T* out) {
+template <class Op, class T, class Ids>
+Status scatter_in_place(const Op& op, const ScatterLayout& given, const T* updates, Ids index, T* out) {
     ScatterLayout s = given;
     s.cells = collapse(given.cells);
     const ScatterParts parts(s);
@@ -91,7 +91,7 @@ Status scatter_in_place(const ScatterLayout& given, const T* updates, const I* i
                     for (int k = 0; k < 3; ++k) offset[k] += rest % s.cells.extent[d] * s.cells.stride[k][d];
                     rest /= s.cells.extent[d];
                 }
-                scatter_lines<Op>(s, parts, part, updates + offset[0], index + offset[1], out + offset[2], inner, count);
+                scatter_lines(op, s, parts, part, updates + offset[0], index + offset[1], out + offset[2], inner, count);
                 line += count;
             }
         }
@@ -120,7 +120,7 @@ struct ScatterGroups {
     }
 };
 
-template <class Op, class T, class I>
+template <class Op, class T>
 size_t scatter_reduce_workspace(const ScatterLayout& s) {
     if (std::is_same<T, compute_t<T>>::value) return 0;
     ScatterGroups groups(s);
@@ -130,8 +130,17 @@ size_t scatter_reduce_workspace(const ScatterLayout& s) {
     return carver.bytes();
 }
 
-template <class Op, class T, class I>
-Status scatter_grouped(const Launch& launch, const ScatterLayout& s, const T* updates, const I* index, T* out) {
+// A cell that `count` updates were combined for.
+template <class Op, class C>
+BK_HD C finish_collected(const Op& op, C cell, C all, int64_t count) {
+    if constexpr (std::is_same_v<typename Op::Acc, C>)
+        return op.finish(cell, all);
+    else
+        return op.finish(cell, {all, static_cast<uint32_t>(count)});
+}
+
+template <class Op, class T, class Ids>
+Status scatter_grouped(const Op& op, const Launch& launch, const ScatterLayout& s, const T* updates, Ids index, T* out) {
     using C = compute_t<T>;
     ScatterGroups groups(s);
     Carver carver(launch.workspace);
@@ -159,24 +168,26 @@ Status scatter_grouped(const Launch& launch, const ScatterLayout& s, const T* up
         T* const y = out + low + t * columns;
         for_column_blocks(range, [&](int64_t c, auto most, int64_t width) {
             C sum[most()];
-            for (int64_t i = 0; i < width; ++i) sum[i] = widen(y[c + i]);
-            for (int64_t at = first; at < last; ++at) {
+            const T* const head = updates + source(by.values[first]) + c;
+            for (int64_t i = 0; i < width; ++i) sum[i] = widen(head[i]);
+            for (int64_t at = first + 1; at < last; ++at) {
                 const T* const x = updates + source(by.values[at]) + c;
-                for (int64_t i = 0; i < width; ++i) sum[i] = Op::combine(sum[i], widen(x[i]));
+                for (int64_t i = 0; i < width; ++i) sum[i] = op.combine(sum[i], widen(x[i]));
             }
-            for (int64_t i = 0; i < width; ++i) y[c + i] = narrow<T>(sum[i]);
+            for (int64_t i = 0; i < width; ++i)
+                y[c + i] = narrow<T>(finish_collected(op, widen(y[c + i]), sum[i], last - first));
         });
     });
     return Status::kOk;
 }
 
-template <class Op, class T, class I>
-Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T* updates, const I* index, T* out) {
+template <class Op, class T, class Ids>
+Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T* updates, Ids index, T* out, const Op& op) {
     bool grouped = false;
-    BK_TRY(find_workspace(launch, scatter_reduce_workspace<Op, T, I>(layout), &grouped));
+    BK_TRY(find_workspace(launch, scatter_reduce_workspace<Op, T>(layout), &grouped));
     if constexpr (!std::is_same_v<T, compute_t<T>>)
-        if (grouped) return scatter_grouped<Op>(launch, layout, updates, index, out);
-    return scatter_in_place<Op>(layout, updates, index, out);
+        if (grouped) return scatter_grouped(op, launch, layout, updates, index, out);
+    return scatter_in_place(op, layout, updates, index, out);
 }
 
 }  // namespace bk

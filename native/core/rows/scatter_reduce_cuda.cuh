@@ -43,39 +43,38 @@ struct ScatterSort {
     }
 };
 
-template <class C>
+template <class Op, class T>
 struct ScatterBuffers {
     SortBuffers sort;
-    RunParts<C> runs;
-    ElementParts<C> elements;
+    RunParts<compute_t<T>> runs;
+    ElementParts<typename Op::Acc> elements;
 };
 
-template <class T>
-ScatterBuffers<compute_t<T>> carve_scatter(Carver* carver, const ScatterSort& sort) {
-    using C = compute_t<T>;
-    ScatterBuffers<C> buffers{};
+template <class Op, class T>
+ScatterBuffers<Op, T> carve_scatter(Carver* carver, const ScatterSort& sort) {
+    ScatterBuffers<Op, T> buffers{};
     buffers.sort = carve_sort(carver, sort.count, sort.sentinel());
     if (sort.by_rows())
-        buffers.runs = carve_run_parts<C>(carver, sort.template runs<T>());
+        buffers.runs = carve_run_parts<compute_t<T>>(carver, sort.template runs<T>());
     else
-        buffers.elements = carve_element_parts<C>(carver, sort.count);
+        buffers.elements = carve_element_parts<typename Op::Acc>(carver, sort.count);
     return buffers;
 }
 
-template <class Op, class T, class I>
+template <class Op, class T>
 size_t scatter_reduce_workspace(const ScatterLayout& layout) {
     Carver carver;
-    carve_scatter<T>(&carver, ScatterSort::of<Op, T>(layout));
+    carve_scatter<Op, T>(&carver, ScatterSort::of<Op, T>(layout));
     return carver.bytes();
 }
 
 // --- Keys ------------------------------------------------------------------------------------------------------------
 
 // Keys are the rows of out, the sentinel for an index that is dropped, which sorts last; values are the updates' rows.
-template <class I>
+template <class Ids>
 __global__ void __launch_bounds__(256)
-    scatter_row_keys_kernel(const I* index, int64_t rows, FastDiv<uint32_t> n, int64_t targets, int64_t dropped,
-                            uint32_t sentinel, uint32_t* keys, uint32_t* values) {
+    scatter_row_keys_kernel(Ids index, int64_t rows, FastDiv<uint32_t> n, int64_t targets, int64_t dropped, uint32_t sentinel,
+                            uint32_t* keys, uint32_t* values) {
     const int64_t row = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     const auto at = n(static_cast<uint32_t>(row));
@@ -91,9 +90,9 @@ struct ScatterPlaces {
 };
 
 // Of elements [first, first + count) of the walk.
-template <class I, class Index>
+template <class Ids, class Index>
 __global__ void __launch_bounds__(256)
-    scatter_element_keys_kernel(const I* index, Walk<3, Index> walk, ScatterPlaces places, int64_t first, int64_t count,
+    scatter_element_keys_kernel(Ids index, Walk<3, Index> walk, ScatterPlaces places, int64_t first, int64_t count,
                                 uint32_t* keys, uint32_t* values) {
     constexpr int kItems = 4;
     int64_t found[kItems], out[kItems];
@@ -118,20 +117,20 @@ __global__ void __launch_bounds__(256)
 
 // --- By sorting ------------------------------------------------------------------------------------------------------
 
-template <class T, class I>
-Status scatter_rows_sorted(const Launch& launch, const ScatterLayout& s, const ScatterSort& sort, const T* updates,
-                           const I* index, T* out, ScatterBuffers<compute_t<T>> buffers) {
+template <class Op, class T, class Ids>
+Status scatter_rows_sorted(const Launch& launch, const ScatterLayout& s, const ScatterSort& sort, const T* updates, Ids index,
+                           T* out, ScatterBuffers<Op, T> buffers) {
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(sort.count, 256))), dim3(256)};
-    BK_TRY(launch_kernel(launch, grid, scatter_row_keys_kernel<I>, index, sort.count, FastDiv<uint32_t>(s.n), s.targets,
+    BK_TRY(launch_kernel(launch, grid, scatter_row_keys_kernel<Ids>, index, sort.count, FastDiv<uint32_t>(s.n), s.targets,
                          s.dropped, sort.sentinel(), buffers.sort.keys[0], buffers.sort.values[0]));
     BK_TRY(sort_pairs(launch, &buffers.sort, sort.count, sort.sentinel()));
     return add_runs(launch, sort.template runs<T>(), RowsByIndex<T, false>{updates, buffers.sort.values[0]},
                     static_cast<const uint32_t*>(buffers.sort.keys[0]), out, buffers.runs);
 }
 
-template <class Op, class Index, class T, class I>
-Status scatter_elements_sorted(const Launch& launch, const ScatterLayout& s, const ScatterSort& sort, const T* updates,
-                               const I* index, T* out, const ScatterBuffers<compute_t<T>>& buffers) {
+template <class Index, class Op, class T, class Ids>
+Status scatter_elements_sorted(const Launch& launch, const Op& op, const ScatterLayout& s, const ScatterSort& sort,
+                               const T* updates, Ids index, T* out, const ScatterBuffers<Op, T>& buffers) {
     const Layout<3> all = s.all();
     Layout<1> source;
     for (int d = 0; d < all.rank; ++d) source.append(all.extent[d], {all.stride[ScatterLayout::kUpdates][d]});
@@ -145,28 +144,28 @@ Status scatter_elements_sorted(const Launch& launch, const ScatterLayout& s, con
             SortBuffers pairs = buffers.sort;
             const ScatterPlaces places{reach.low + window, sort.targets, s.step[ScatterLayout::kOut], s.targets, s.dropped};
             const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(count, 1024))), dim3(256)};
-            BK_TRY(launch_kernel(launch, grid, scatter_element_keys_kernel<I, Index>, index, walk, places, first, count,
+            BK_TRY(launch_kernel(launch, grid, scatter_element_keys_kernel<Ids, Index>, index, walk, places, first, count,
                                  pairs.keys[0], pairs.values[0]));
             BK_TRY(sort_pairs(launch, &pairs, count, sort.sentinel()));
-            BK_TRY(combine_elements<Op>(launch, SortedElements{pairs.keys[0], pairs.values[0], count, sort.sentinel()}, from,
-                                        first, updates, out + places.low, buffers.elements));
+            BK_TRY(combine_elements(launch, op, SortedElements{pairs.keys[0], pairs.values[0], count, sort.sentinel()}, from,
+                                    first, updates, out + places.low, buffers.elements));
         }
     return Status::kOk;
 }
 
-template <class Op, class T, class I>
-Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T* updates, const I* index, T* out) {
+template <class Op, class T, class Ids>
+Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T* updates, Ids index, T* out, const Op& op) {
     bool found = false;
-    BK_TRY(find_workspace(launch, scatter_reduce_workspace<Op, T, I>(layout), &found));
-    if (!found) return scatter_atomic<Op>(launch, layout, updates, index, out);
+    BK_TRY(find_workspace(launch, scatter_reduce_workspace<Op, T>(layout), &found));
+    if (!found) return scatter_atomic(launch, op, layout, updates, index, out);
     const ScatterSort sort = ScatterSort::of<Op, T>(layout);
     Carver carver(launch.workspace);
-    const auto buffers = carve_scatter<T>(&carver, sort);
+    const auto buffers = carve_scatter<Op, T>(&carver, sort);
     if constexpr (kIsScatterSum<Op>)
         if (sort.by_rows()) return scatter_rows_sorted(launch, layout, sort, updates, index, out, buffers);
     return layout.all().fits_32bit()
-               ? scatter_elements_sorted<Op, uint32_t>(launch, layout, sort, updates, index, out, buffers)
-               : scatter_elements_sorted<Op, uint64_t>(launch, layout, sort, updates, index, out, buffers);
+               ? scatter_elements_sorted<uint32_t>(launch, op, layout, sort, updates, index, out, buffers)
+               : scatter_elements_sorted<uint64_t>(launch, op, layout, sort, updates, index, out, buffers);
 }
 
 }  // namespace bk

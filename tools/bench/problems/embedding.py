@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tools.bench.check import picks, sums
+from tools.bench.check import compare, picks, sums
 from tools.bench.record import Bench, Bound, Operand
 
 SUM, MEAN = 0, 1
@@ -58,7 +58,7 @@ def check(problem):
 
     def terms(bag):
         chosen = indices[offsets[bag] : ends[bag]]
-        return chosen, 1.0 / max(len(chosen), 1) if problem.bench.scalars["mode"] else 1.0
+        return chosen, 1.0 / max(len(chosen), 1) if problem.bench.scalars.get("mode") else 1.0
 
     return sums(problem, "out", "weight", picks(problem, len(offsets)), ends - offsets, terms)
 
@@ -68,7 +68,7 @@ def check_backward(problem):
     rows = problem.bench.scalars["num_embeddings"]
     counts = np.bincount(indices, minlength=rows)
     bag_of = np.repeat(np.arange(len(offsets)), LENGTH)
-    scale = 1.0 / LENGTH if problem.bench.scalars["mode"] else 1.0
+    scale = 1.0 / LENGTH if problem.bench.scalars.get("mode") else 1.0
     chosen = np.concatenate((picks(problem, rows), indices[:16], [np.argmax(counts)]))
     return sums(problem, "dweight", "dout", chosen, counts, lambda row: (bag_of[np.flatnonzero(indices == row)], scale))
 
@@ -100,7 +100,53 @@ def made(backend, name, spread, mode, bound, **given):
     )  # fmt: skip
 
 
+def torch_weighted(torch, t, scalars):
+    function = torch.nn.functional.embedding_bag
+    return lambda: function(
+        t["indices"], t["weight"], t["offsets"], mode="sum", per_sample_weights=t["per_sample_weights"]
+    )
+
+
+def of_scales(bench, name):
+    """A problem of sums with weights that are all 1, so that the same checks hold."""
+    scalars = {k: v for k, v in bench.scalars.items() if k != "mode"} | {"include_last_offset": 0}
+    total = scalars["total_indices"]
+    return dataclasses.replace(
+        bench, name=name, row=bench.row.replace("embedding_bag", "embedding_bag_weighted"), scalars=scalars,
+        arrays=bench.arrays | {"per_sample_weights": Operand((total,), 1.0)},
+    )  # fmt: skip
+
+
+def check_scales(problem):
+    indices, size = problem.indices["indices"], problem.bench.scalars["embedding_dim"]
+    for k in picks(problem, len(indices), 8):
+        rows = [(problem.buffers["weight"], indices[k]), (problem.buffers["dout"], k // LENGTH)]
+        x, y = (problem.data.cells(b, row * size + np.arange(size)).astype(np.float64) for b, row in rows)
+        got = problem.data.cells(problem.buffers["dper_sample_weights"], np.array([k]))
+        if wrong := compare(problem, got, np.array([(x * y).sum()]), np.array([np.abs(x * y).sum()]), "f32"):
+            return f"dper_sample_weights[{k}] {wrong}"
+    return ""
+
+
+def weighted(backend):
+    gpu = backend == "cuda"
+    peer = (Bound("peer", 1.4 if gpu else 1.0),)
+    bench = made(backend, "embedding_bag sum", uniform, SUM, 1.0, torch=(torch_weighted,))
+    yield dataclasses.replace(of_scales(bench, "embedding_bag_weighted"), bounds=peer)
+    for how in ("", " deterministic"):
+        bench = made(backend, "embedding_bag_backward sum", uniform, SUM, 1.0, zeroed=("dweight",), workspace=bool(how))
+        yield dataclasses.replace(of_scales(bench, f"embedding_bag_weighted_backward{how}"), bounds=())
+    bench = of_scales(made(backend, "embedding_bag sum", uniform, SUM, 1.0), "embedding_bag_weights_backward")
+    arrays = dict(bench.arrays)
+    out, scales = arrays.pop("out"), arrays.pop("per_sample_weights")
+    yield dataclasses.replace(
+        bench, row="embedding_bag_weights_backward{I}_{T}", check=check_scales, bounds=(Bound("copy", 0.5),) * gpu,
+        arrays=arrays | {"dout": Operand(out.shape, "sixteenths"), "dper_sample_weights": Operand(scales.shape)},
+    )  # fmt: skip
+
+
 def benches(backend):
+    yield from weighted(backend)
     gpu = backend == "cuda"
     spreads, modes = (("uniform", uniform), ("zipf", zipf)), (("sum", SUM), ("mean", MEAN))
     for s, spread in spreads:

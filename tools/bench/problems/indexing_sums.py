@@ -1,5 +1,7 @@
 """Sums of elements and of rows where an index says, and the same as gradients."""
 
+import dataclasses
+
 import numpy as np
 
 from tools.bench.check import compare, picks, sums
@@ -38,8 +40,8 @@ def check_rows(name):
     return check
 
 
-def check_elements(name, axis):
-    """Sampled cells of a matrix."""
+def check_elements(name, axis, fold=np.sum):
+    """Sampled cells of a matrix; of means and products `fold` is that of numpy."""
     source, ids, target = SCATTERED[name][:3]
 
     def check(problem):
@@ -59,7 +61,7 @@ def check_elements(name, axis):
                 place = cell * shape[1] + line if axis == 0 else line * shape[1] + cell
                 got = problem.data.cells(problem.buffers[target], np.array([place]))
                 steps = "f32" if problem.bench.workspace else problem.dtype
-                if wrong := compare(problem, got, np.array([terms.sum()]), np.array([np.abs(terms).sum()]), steps):
+                if wrong := compare(problem, got, np.array([fold(terms)]), np.array([fold(np.abs(terms))]), steps):
                     return f"{target}[{place}] {wrong}"
         return ""
 
@@ -86,6 +88,83 @@ def made(name, label, shape, axis, extent, fill, bounds, check, **given):
     )  # fmt: skip
 
 
+RULES = {"prod": (1, np.prod), "mean": (2, np.mean), "amax": (3, np.max)}
+
+
+def torch_reduce(name, axis):
+    return lambda torch, t, scalars: (
+        lambda: t["out"].scatter_reduce_(axis, t["index"], t["updates"], name, include_self=False)
+    )
+
+
+def torch_put(torch, t, scalars):
+    return lambda: t["out"].put_(t["index"], t["updates"], accumulate=True)
+
+
+def check_put(problem):
+    index, count = problem.indices["index"], problem.buffers["out"].operand.shape[0]
+    x = problem.data.cells(problem.buffers["updates"], np.arange(len(index))).astype(np.float64)
+    for cell in index[:16]:
+        terms = x[index == cell]
+        got = problem.data.cells(problem.buffers["out"], np.array([cell]))
+        if wrong := compare(problem, got, np.array([terms.sum()]), np.array([np.abs(terms).sum()]), problem.dtype):
+            return f"out[{cell}] of {count} {wrong}"
+    return ""
+
+
+def check_means(problem):
+    """Each update has its cell's gradient, a half, over the number of updates of the cell."""
+    index, shape = problem.indices["index"], problem.buffers["dupdates"].operand.shape
+    for line in picks(problem, shape[0], 4):
+        counts = np.bincount(index[line], minlength=shape[1])
+        got = problem.data.cells(problem.buffers["dupdates"], line * shape[1] + np.arange(shape[1]))
+        want = 0.5 / counts[index[line]]
+        if wrong := compare(problem, got, want, want, problem.dtype):
+            return f"dupdates[{line}] {wrong}"
+    return ""
+
+
+def gradients(side):
+    shape = (side, side)
+    arrays = {
+        "dout": Operand(shape, 0.5), "x": Operand(shape, "sixteenths"), "updates": Operand(shape, "sixteenths"),
+        "index": Operand(shape, lambda rng: uniform(rng, side * side, side).reshape(shape)),
+        "out": Operand(shape, "sixteenths"), "dx": Operand(shape), "dupdates": Operand(shape),
+    }  # fmt: skip
+    scalars = {"upd_numel": side * side, "rank": 2, "scatter_dim": 1, "out_dim_size": side, "reduce": 2,
+               "include_self": 0, "upd_shape": shape}  # fmt: skip
+    return Bench(
+        name="scatter_reduce_backward mean", row="scatter_reduce_backward{I}_{T}", dtypes=("f32", "bf16"), index="i32",
+        arrays=arrays, scalars=scalars, bytes=lambda width, _: side * side * (4 * width + 4), check=check_means,
+        workspace=True, bounds=(Bound("copy", 0.3),),
+    )  # fmt: skip
+
+
+def reductions(numel, side, gpu):
+    """scatter_reduce by the rules that are no sums, and put_add."""
+    for how in ("", " deterministic"):
+        for name, (rule, fold) in RULES.items():
+            bench = made(
+                "scatter_add", f"scatter_reduce {name}{how}", (side, side), 1, side, uniform,
+                (Bound("peer", 2.0 if gpu else 1.0),), check_elements("scatter_add", 1, fold), workspace=bool(how),
+            )  # fmt: skip
+            yield dataclasses.replace(
+                bench, row="scatter_reduce{I}_{T}", torch=(torch_reduce(name, 1),),
+                scalars=bench.scalars | {"reduce": rule, "include_self": 0},
+            )  # fmt: skip
+    yield gradients(side)
+    count = numel // 2
+    arrays = {
+        "index": Operand((numel,), lambda rng: uniform(rng, numel, count)), "updates": Operand((numel,), "sixteenths"),
+        "out": Operand((count,), 0.0),
+    }  # fmt: skip
+    yield Bench(
+        name="put_add", row="put_add{I}_{T}", dtypes=("f32", "bf16"), index="i32", arrays=arrays,
+        scalars={"numel": numel, "out_numel": count}, bytes=lambda width, _: (numel + 3 * count) * width + 4 * numel,
+        check=check_put, torch=(torch_put,), zeroed=("out",), bounds=(Bound("peer", 2.0 if gpu else 1.0),),
+    )  # fmt: skip
+
+
 def benches(backend):
     gpu = backend == "cuda"
     spreads = (("uniform", uniform), ("zipf", zipf), ("one hot row", one_hot_row))
@@ -108,6 +187,7 @@ def benches(backend):
                     "scatter_add", label + how, (side, side), axis, side, spread, near + hot or peer,
                     check_elements("scatter_add", axis), workspace=bool(how),
                 )  # fmt: skip
+    yield from reductions(n * dim // 8, side, gpu)
     yield made(
         "gather_backward", "gather_backward", (side, side), 1, side, uniform, peer, check_elements("gather_backward", 1)
     )

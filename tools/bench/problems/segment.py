@@ -205,6 +205,8 @@ def folds_of(backend):
         own = {"check": check_fold(fold), "fill": fill}
         name = f"segment_{fold}"
         yield made(backend, name, in_order, forward, **own, **reduced(fold))
+        if fold in ("max", "min"):
+            yield made(backend, f"{name}_or_zero", in_order, forward, **own, **reduced(fold))
         if on_gpu:
             yield made(backend, f"{name} giant", giant, Bound("times", 2.0, name), **own, **reduced(fold))
         yield made(backend, f"unsorted_{name}", at_random, forward, **own, **added(fold))

@@ -1,0 +1,37 @@
+"""Layouts of bags of embeddings whose indices have weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from baracuda._functions.layout import Layout, Shape, check_shape
+from baracuda._functions.spec import Spec
+from baracuda._scalars import INT32_MAX, as_integer
+from baracuda.errors import InvalidProblemError
+
+
+def weighted(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    indices, offsets, has_last = shapes["indices"], shapes["offsets"], bool(numbers["include_last_offset"])
+    if len(indices) != 1 or len(offsets) != 1 or offsets[0] < has_last:
+        raise InvalidProblemError(f"indices have shape {indices} and offsets {offsets}, must have one axis each")
+    bags, whole = offsets[0] - has_last, shapes.get("weight", shapes.get("dout", ()))
+    if len(whole) != 2:
+        raise InvalidProblemError(f"{'weight' if 'weight' in shapes else 'dout'} has shape {whole}, must have two axes")
+    given = numbers.get("num_embeddings", whole[0])
+    is_symbol = type(given).__name__ == "SymInt"  # of torch.compile
+    rows = given if is_symbol else as_integer("num_embeddings", given, 0, INT32_MAX)
+    table, out = (rows, whole[1]), (bags, whole[1])
+    extents = {
+        "weight": table, "dweight": table, "dout": out, "out": out, "indices": indices, "per_sample_weights": indices,
+        "dper_sample_weights": indices, "offsets": offsets,
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        if name in extents:
+            check_shape(name, shape, extents[name])
+    own = {param.name: extents[param.name] for param in spec.row.params if param.is_pointer}
+    values = {"total_indices": indices[0], "num_embeddings": rows, "embedding_dim": whole[1], "num_bags": bags}
+    for name, value in values.items():
+        if value > INT32_MAX:
+            raise InvalidProblemError(f"{name} is {value}, must be <= {INT32_MAX}")
+    return Layout(values, own, {each.pointer: own[each.pointer] for each in spec.outputs})
