@@ -180,7 +180,12 @@ _OPS = {
         "CrossEntropy CrossEntropyBackward Nll NllBackward CosineEmbedding CosineEmbeddingBackward "
         "TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin "
         "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace "
-        "WeightedCrossEntropy WeightedCrossEntropyBackward"
+        "WeightedCrossEntropy WeightedCrossEntropyBackward WeightedNll WeightedNllBackward WeightedSoftCrossEntropy "
+        "WeightedSoftCrossEntropyBackward"
+    ),
+    "loss.targets": (
+        "BceTargetBackward WeightedBceWithLogitsTargetBackward KlDivBatchTargetBackward PoissonNllTargetBackward "
+        "GaussianNllVarBackward"
     ),
     "norm.batch": "BatchNormTraining BatchNormTrainingBackward BatchNormInference",
     "norm.channels": ("BatchNorm BatchNormBackward GroupNorm GroupNormBackward InstanceNorm InstanceNormBackward"),
@@ -209,7 +214,8 @@ _OPS = {
     "shape.triangle": "Tril TrilBackward Triu TriuBackward",
     "shape_layout": "Repeat RepeatBackward",
     "softmaxes": (
-        "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward MaskedSoftmax "
+        "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward GumbelSoftmaxSeeded GumbelSoftmaxSeededBackward "
+        "Sparsemax SparsemaxBackward MaskedSoftmax "
         "MaskedSoftmaxBackward SoftmaxToF32 SoftmaxToF32Backward Entmax15 Entmax15Backward"
     ),
 }

@@ -70,6 +70,10 @@ class ReduceDescriptor(_AxisDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class ReduceBackwardDescriptor(ReduceDescriptor):
+    """p is of NORM_P."""
+
+    p: float = descriptor.real(default=2.0)
+
     @property
     def dy_shape(self) -> tuple[int, ...]:
         return self.output_shape
@@ -330,7 +334,10 @@ class CountReducePlan(ReducePlan):
 class ReduceBackwardPlan(ReducePlan):
     __slots__ = ()
     op = "reduce_{kind}_backward_{T}"
-    spelling: ClassVar = {**ReducePlan.spelling, ReduceKind.MAX: "max_min", ReduceKind.MIN: "max_min"}
+    spelling: ClassVar = {
+        **ReducePlan.spelling,
+        **dict.fromkeys((ReduceKind.MAX, ReduceKind.MIN, ReduceKind.FMAX, ReduceKind.FMIN), "max_min"),
+    }
     elsewhere: ClassVar = {}
     descriptor_type = ReduceBackwardDescriptor
     args_type = ReduceBackwardArgs

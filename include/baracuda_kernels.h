@@ -10975,7 +10975,8 @@ BARACUDA_API size_t baracuda_kernels_loss_mse_f64_workspace_size(int64_t numel, 
  * loss_mse_backward_{T}  (T: f32 f16 bf16 f64)
  * dpred = 2 (pred - target) s. In it s is dy of the element for reduction_mode 0; for 1 and 2, where results is 1,
  * it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for f64 scale_scalar is ignored
- * and those are taken. A gradient may be an input of its dtype and length.
+ * and those are taken. A gradient may be an input of its dtype and length. The gradient of target is that of pred
+ * with the two in each other's place.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -11018,7 +11019,8 @@ BARACUDA_API size_t baracuda_kernels_loss_l1_f64_workspace_size(int64_t numel, i
  * loss_l1_backward_{T}  (T: f32 f16 bf16 f64)
  * dpred = sign(pred - target) s, 0 where they are equal or NaN. In it s is dy of the element for reduction_mode 0;
  * for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum;
- * for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ * for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length. The
+ * gradient of target is that of pred with the two in each other's place.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -11063,7 +11065,7 @@ BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_f64_workspace_size(int64_t n
  * dpred = d / param s for |d| < param, else sign(d) s, where d = pred - target. In it s is dy of the element for
  * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
  * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
- * and length.
+ * and length. The gradient of target is that of pred with the two in each other's place.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -11108,7 +11110,7 @@ BARACUDA_API size_t baracuda_kernels_loss_huber_f64_workspace_size(int64_t numel
  * dpred = d s for |d| < param, else param sign(d) s, where d = pred - target. In it s is dy of the element for
  * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
  * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
- * and length.
+ * and length. The gradient of target is that of pred with the two in each other's place.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -11329,7 +11331,8 @@ BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f64_workspace_size(int64_
  * loss_gaussian_nll_backward_{T}  (T: f32 f16 bf16 f64)
  * dinput = (input - target) / v s with v = max(var, eps). In it s is dy of the element for reduction_mode 0; for 1
  * and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for
- * f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ * f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length. The
+ * gradient of target is that of input with the two in each other's place.
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   in    var: T [numel]
@@ -11481,6 +11484,139 @@ BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_bf16_run(int64_
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, const void* dinput);
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f64_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_smooth_l1_param_{T}  (T: f64)
+ * As loss_smooth_l1, with param in f64: a float would make an error of its own.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_f64_run(int64_t numel, int32_t reduction_mode, double param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_f64_can_implement(int64_t numel, int32_t reduction_mode, double param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_param_f64_workspace_size(int64_t numel, int32_t reduction_mode, double param);
+
+/*
+ * loss_smooth_l1_param_backward_{T}  (T: f64)
+ * As loss_smooth_l1_backward, with param in f64: a float would make an error of its own. The gradient of target is
+ * that of pred with the two in each other's place.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double param, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_huber_param_{T}  (T: f64)
+ * As loss_huber, with param in f64: a float would make an error of its own.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_huber_param_f64_run(int64_t numel, int32_t reduction_mode, double param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_param_f64_can_implement(int64_t numel, int32_t reduction_mode, double param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_huber_param_f64_workspace_size(int64_t numel, int32_t reduction_mode, double param);
+
+/*
+ * loss_huber_param_backward_{T}  (T: f64)
+ * As loss_huber_backward, with param in f64: a float would make an error of its own. The gradient of target is
+ * that of pred with the two in each other's place.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_huber_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double param, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_gaussian_nll_param_{T}  (T: f64)
+ * As loss_gaussian_nll, with eps in f64: a float would make an error of its own.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_f64_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_f64_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_param_f64_workspace_size(int64_t numel, int32_t reduction_mode, double eps);
+
+/*
+ * loss_gaussian_nll_param_backward_{T}  (T: f64)
+ * As loss_gaussian_nll_backward, with eps in f64: a float would make an error of its own. The gradient of target
+ * is that of input with the two in each other's place.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+
+/*
+ * loss_margin_ranking_param_{T}  (T: f64)
+ * As loss_margin_ranking, with margin in f64: a float would make an error of its own.
+ *   in    x1: T [numel]
+ *   in    x2: T [numel]
+ *   in    t: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_f64_run(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_f64_can_implement(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_margin_ranking_param_f64_workspace_size(int64_t numel, int32_t reduction_mode, double margin);
+
+/*
+ * loss_margin_ranking_param_backward_{T}  (T: f64)
+ * As loss_margin_ranking_backward, with margin in f64: a float would make an error of its own.
+ *   in    x1: T [numel]
+ *   in    x2: T [numel]
+ *   in    t: T [numel]
+ *   in    dy: T [results]
+ *   out   dx1: T [numel], may be NULL
+ *   out   dx2: T [numel], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+
+/*
+ * loss_hinge_embedding_param_{T}  (T: f64)
+ * As loss_hinge_embedding, with margin in f64: a float would make an error of its own.
+ *   in    input: T [numel]
+ *   in    target: i64 [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_f64_run(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_f64_can_implement(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_param_f64_workspace_size(int64_t numel, int32_t reduction_mode, double margin);
+
+/*
+ * loss_hinge_embedding_param_backward_{T}  (T: f64)
+ * As loss_hinge_embedding_backward, with margin in f64: a float would make an error of its own.
+ *   in    input: T [numel]
+ *   in    target: i64 [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, const void* dinput);
 
 /*
  * loss_flce_per_row_{T}  (T: f32 f16 bf16 f64)
@@ -11744,6 +11880,78 @@ BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f64_run(int64_t n_rows, 
 BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, const void* dinput);
 
 /*
+ * loss_nll_weighted{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
+ * inner_extent places. -w[target] input[target] of each row, input being logarithms of probabilities. An index
+ * that is ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not count. w is
+ * weight, 1 where that is NULL. divisor[0] is the sum of w[target] of the rows that count. reduction_mode 0 gives
+ * each row its term, results being n_rows * inner_extent; 1 their sum over divisor[0] and 2 their sum, results
+ * being 1, of terms that are not rounded to T before. The mean of nothing is NaN.
+ *   in    input: T [n_rows, class_extent, inner_extent]
+ *   in    target: I [n_rows, inner_extent]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   out   out: T [results]
+ *   out   divisor: f64 [1]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_i64idx_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_i64idx_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_i64idx_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_i64idx_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+
+/*
+ * loss_nll_weighted_backward{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * dinput is 0 but at the target of each row, where it is -w[target] s. Input is [N, C, d...], n_rows by
+ * class_extent by inner_extent, and a row its classes at one of the n_rows * inner_extent places. An index that is
+ * ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not count. w is weight, 1
+ * where that is NULL. s is dy of the row for reduction_mode 0, dy[0] / divisor[0] for 1, with the forward op's
+ * divisor, which the other modes do not read, and dy[0] for 2.
+ *   in    target: I [n_rows, inner_extent]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   in    divisor: f64 [1]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows, class_extent, inner_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+
+/*
  * loss_cross_entropy_{T}  (T: f32 f16 bf16 f64)
  * log(sum of exp(input[c])) - input[target] of each row. An index outside [0, class_extent) gives a term of 0,
  * which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its term, results being n_rows; 1
@@ -11926,77 +12134,255 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_c
 
 /*
  * loss_cross_entropy_weighted{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
- * With l = log(sum of exp(input[c])) of each row and e = label_smoothing, in [0, 1]: (1 - e) w[target] (l -
- * input[target]) + e / class_extent times the sum over c of w[c] (l - input[c]), plus z_loss l^2. An index that is
- * ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not count. w is weight, 1
- * where that is NULL. divisor[0] is the sum of w[target] of the rows that count. reduction_mode 0 gives each row
- * its term, results being n_rows; 1 their sum over divisor[0] and 2 their sum, results being 1, of terms that are
- * not rounded to T before. The mean of nothing is NaN.
- *   in    input: T [n_rows by row_stride_input, class_extent]
- *   in    target: I [n_rows]
+ * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
+ * inner_extent places. With l = log(sum of exp(input[c])) of each row and e = label_smoothing, in [0, 1]: (1 - e)
+ * w[target] (l - input[target]) + e / class_extent times the sum over c of w[c] (l - input[c]), plus z_loss l^2.
+ * An index that is ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not
+ * count. w is weight, 1 where that is NULL. divisor[0] is the sum of w[target] of the rows that count.
+ * reduction_mode 0 gives each row its term, results being n_rows * inner_extent; 1 their sum over divisor[0] and 2
+ * their sum, results being 1, of terms that are not rounded to T before. The mean of nothing is NaN.
+ *   in    input: T [n_rows by row_stride_input, class_extent, inner_extent]
+ *   in    target: I [n_rows, inner_extent]
  *   in    weight: T.compute [class_extent], may be NULL
  *   out   out: T [results]
  *   out   divisor: f64 [1]
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
 
 /*
  * loss_cross_entropy_weighted_backward{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
- * With p = softmax(input) and l = log(sum of exp(input[c])) of each row and e = label_smoothing, dinput[c] is s
- * times (1 - e) w[target] (p[c] - (1 where c is target, else 0)) + e / class_extent (p[c] (sum of w) - w[c]) + 2
- * z_loss l p[c]. An index that is ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and
- * does not count. w is weight, 1 where that is NULL. s is dy of the row for reduction_mode 0, dy[0] / divisor[0]
- * for 1, with the forward op's divisor, which the other modes do not read, and dy[0] for 2. Gradients have the row
- * stride of the input, and may be it.
- *   in    input: T [n_rows by row_stride_input, class_extent]
- *   in    target: I [n_rows]
+ * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
+ * inner_extent places. With p = softmax(input) and l = log(sum of exp(input[c])) of each row and e =
+ * label_smoothing, dinput[c] is s times (1 - e) w[target] (p[c] - (1 where c is target, else 0)) + e /
+ * class_extent (p[c] (sum of w) - w[c]) + 2 z_loss l p[c]. An index that is ignore_index, or outside [0,
+ * class_extent), gives a term and a gradient of 0 and does not count. w is weight, 1 where that is NULL. s is dy
+ * of the row for reduction_mode 0, dy[0] / divisor[0] for 1, with the forward op's divisor, which the other modes
+ * do not read, and dy[0] for 2. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_input, class_extent, inner_extent]
+ *   in    target: I [n_rows, inner_extent]
  *   in    weight: T.compute [class_extent], may be NULL
  *   in    divisor: f64 [1]
  *   in    dy: T [results]
- *   out   dinput: T [n_rows by row_stride_input, class_extent]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent, inner_extent]
  *   deterministic
  */
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+
+/*
+ * loss_cross_entropy_soft_weighted_{T}  (T: f32 f16 bf16 f64)
+ * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
+ * inner_extent places. With q = (1 - label_smoothing) target + label_smoothing / class_extent, minus the sum over
+ * c of w[c] q[c] log(softmax(input)[c]) of each row; where w[c] q[c] is 0 nothing is added, whatever input[c]. w
+ * is weight, 1 where that is NULL. reduction_mode 0 gives each row its term, results being n_rows * inner_extent;
+ * 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no rows is
+ * NaN.
+ *   in    input: T [n_rows, class_extent, inner_extent]
+ *   in    target: T [n_rows, class_extent, inner_extent]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_weighted_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_weighted_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_weighted_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_weighted_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing);
+
+/*
+ * loss_cross_entropy_soft_weighted_backward_{T}  (T: f32 f16 bf16 f64)
+ * With q and w of loss_cross_entropy_soft_weighted: dinput[c] = (sum(w q) softmax(input)[c] - w[c] q[c]) s and
+ * dtarget[c] = -(1 - label_smoothing) w[c] log(softmax(input)[c]) s. Either may be NULL. s is dy of the row for
+ * reduction_mode 0, dy[0] over n_rows * inner_extent for 1, and dy[0] for 2.
+ *   in    input: T [n_rows, class_extent, inner_extent]
+ *   in    target: T [n_rows, class_extent, inner_extent]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows, class_extent, inner_extent], may be NULL
+ *   out   dtarget: T [n_rows, class_extent, inner_extent], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, const void* dinput, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, const void* dinput, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, const void* dinput, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, const void* dinput, const void* dtarget);
+
+/*
+ * loss_multi_margin_param_{T}  (T: f64)
+ * As loss_multi_margin, with margin and p_norm in f64: a float would make an error of its own.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    target: i64 [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_param_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm);
+
+/*
+ * loss_multi_margin_param_backward_{T}  (T: f64)
+ * As loss_multi_margin_backward, with margin and p_norm in f64: a float would make an error of its own.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    target: i64 [n_rows]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_bce_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_bce: dtarget = (log(1 - pred) - log(pred)) s, each logarithm at least -100. In
+ * it s is dy of the element for reduction_mode 0, dy[0] / numel for 1 and dy[0] for 2. A gradient may be an input
+ * of its dtype and length.
+ *   in    pred: T [numel]
+ *   in    dy: T [results]
+ *   out   dtarget: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_bf16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f64_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, const void* dtarget);
+
+/*
+ * loss_bce_with_logits_weighted_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_bce_with_logits_weighted: dtarget = w (p log(1 + exp(-x)) - log(1 + exp(x))) s
+ * of logits x, with its w and p; -x s where these are 1. In it s is dy of the element for reduction_mode 0, dy[0]
+ * / numel for 1 and dy[0] for 2. A gradient may be an input of its dtype and length.
+ *   in    logits: T [numel]
+ *   in    weight: T.compute [weight_extent], may be NULL
+ *   in    pos_weight: T.compute [pos_weight_extent], may be NULL
+ *   in    dy: T [results]
+ *   out   dtarget: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f32_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f32_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f16_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f16_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_bf16_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_bf16_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f64_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f64_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, const void* dtarget);
+
+/*
+ * loss_kl_div_batch_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_kl_div_batch: dtarget = (log(target) + 1 - pred) s where target > 0, else 0;
+ * where log_target_flag is not 0, exp(target) (target + 1 - pred) s, 0 where exp(target) is. In it s is dy of the
+ * element for reduction_mode 0, dy[0] / batch for 1 and dy[0] for 2. A gradient may be an input of its dtype and
+ * length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dtarget: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f32_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f16_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_bf16_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f64_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, const void* dtarget);
+
+/*
+ * loss_poisson_nll_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_poisson_nll: dtarget = -input s where log_input_flag is not 0, else -log(input)
+ * s. In it s is dy of the element for reduction_mode 0, dy[0] / numel for 1 and dy[0] for 2. A gradient may be an
+ * input of its dtype and length.
+ *   in    input: T [numel]
+ *   in    dy: T [results]
+ *   out   dtarget: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_bf16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f64_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, const void* dtarget);
+
+/*
+ * loss_gaussian_nll_var_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the variances of loss_gaussian_nll: dvar = (1 - (input - target)^2 / v) / (2 v) s with v = max(var,
+ * eps), also where var < eps, as PyTorch has it. In it s is dy of the element for reduction_mode 0, dy[0] / numel
+ * for 1 and dy[0] for 2. A gradient may be an input of its dtype and length.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   in    dy: T [results]
+ *   out   dvar: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f32_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, void* dvar, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dvar);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f16_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, void* dvar, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dvar);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_bf16_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, void* dvar, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dvar);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f64_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, void* dvar, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dvar);
 
 /*
  * loss_cosine_embedding_{T}  (T: f32 f16 bf16 f64)
@@ -12096,6 +12482,63 @@ BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_bf16_run(int6
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+
+/*
+ * loss_cosine_embedding_param_{T}  (T: f64)
+ * As loss_cosine_embedding, with margin in f64: a float would make an error of its own.
+ *   in    x1: T [n_rows by row_stride_x, d_extent]
+ *   in    x2: T [n_rows by row_stride_x, d_extent]
+ *   in    t: T [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_param_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_param_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cosine_embedding_param_f64_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, double margin);
+
+/*
+ * loss_cosine_embedding_param_backward_{T}  (T: f64)
+ * As loss_cosine_embedding_backward, with margin in f64: a float would make an error of its own.
+ *   in    x1: T [n_rows by row_stride_x, d_extent]
+ *   in    x2: T [n_rows by row_stride_x, d_extent]
+ *   in    t: T [n_rows]
+ *   in    dy: T [results]
+ *   out   dx1: T [n_rows by row_stride_x, d_extent], may be NULL
+ *   out   dx2: T [n_rows by row_stride_x, d_extent], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_param_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, double margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_param_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, double margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+
+/*
+ * loss_triplet_margin_param_{T}  (T: f64)
+ * As loss_triplet_margin, with margin and p_norm in f64: a float would make an error of its own.
+ *   in    a: T [n_rows by row_stride, d_extent]
+ *   in    p_tensor: T [n_rows by row_stride, d_extent]
+ *   in    n_tensor: T [n_rows by row_stride, d_extent]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_param_f64_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm);
+
+/*
+ * loss_triplet_margin_param_backward_{T}  (T: f64)
+ * As loss_triplet_margin_backward, with margin and p_norm in f64: a float would make an error of its own.
+ *   in    a: T [n_rows by row_stride, d_extent]
+ *   in    p_tensor: T [n_rows by row_stride, d_extent]
+ *   in    n_tensor: T [n_rows by row_stride, d_extent]
+ *   in    dy: T [results]
+ *   out   da: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   dp: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   dn: T [n_rows by row_stride, d_extent], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
 
 /* ---- norm ------------------------------------------------------------------------------------------------------ */
 
@@ -13925,8 +14368,9 @@ BARACUDA_API size_t baracuda_kernels_reduce_norm_p_axes_f64_workspace_size(int64
 
 /*
  * reduce_max_min_backward_{T}  (T: f32 f16 bf16 f64)
- * dx of y = max x or min x: dy over the number of elements that equal y, where x does, else 0; NaN equals NaN
- * here. The axes that were reduced are those along which stride_dy and stride_y are 0. dx may be x.
+ * dx of y = max x or min x, or fmax x or fmin x: dy over the number of elements that equal y, where x does, else
+ * 0; NaN equals NaN here. The axes that were reduced are those along which stride_dy and stride_y are 0. dx may be
+ * x.
  *   host  shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_x: i64 [rank]
@@ -13946,6 +14390,31 @@ BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_bf16_run(int64_t n
 BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
 BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+
+/*
+ * reduce_norm_p_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx of y = the p-norm of x: dy sign(x) (|x| / y)^(p - 1), 0 where x is 0 and for p = 0; for p infinite the
+ * elements of the greatest size share dy evenly, with their signs. The axes that were reduced are those along
+ * which stride_dy and stride_y are 0. dx may be x.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, const void* dx);
 
 /*
  * reduce_prod_backward_{T}  (T: f32 f16 bf16 f64)
@@ -16452,6 +16921,64 @@ BARACUDA_API size_t baracuda_kernels_entmax15_backward_bf16_workspace_size(int64
 BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
 BARACUDA_API size_t baracuda_kernels_entmax15_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+
+/*
+ * gumbel_softmax_seeded_{T}  (T: f32 f16 bf16 f64)
+ * Softmax along softmax_axis of v = (x - ln(-ln(1 - u))) inv_tau, or with hard != 0 a row of 0 with a 1 at its
+ * first largest v. Element e of x, in row-major order, has number offset + e of the stream of seed as its u,
+ * uniform in (0, 1): the same on every device, so that calls of one seed whose offsets are the numbers used before
+ * are independent. Numbers are Philox 4x32-10, block b being that of the key seed and the counter b: word k of
+ * block b is number 4 b + k, u = (word + 1/2) / 2^32 in f32; of f64, words 2 k and 2 k + 1, the low one first, are
+ * number 2 b + k, and u = (their upper 52 bits + 1/2) / 2^52. NaN and +inf make a row NaN as in softmax; of hard
+ * rows a NaN is the largest. y may be x if stride_y is stride_x.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset);
+
+/*
+ * gumbel_softmax_seeded_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = inv_tau y (dy - sum y dy) along softmax_axis, y being the soft result of gumbel_softmax_seeded with the
+ * same x, seed and offset, which is made again: of hard rows the straight-through gradient. dx may be dy or x of
+ * equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset);
 
 /*
  * masked_softmax_{T}  (T: f32 f16 bf16 f64)
