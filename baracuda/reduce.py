@@ -224,6 +224,18 @@ class TraceDescriptor(Descriptor):
         return ()
 
 
+@dataclasses.dataclass(frozen=True)
+class TraceBackwardDescriptor(Descriptor):
+    """dx is of rows x columns, of which the square that begins where it does had the trace."""
+
+    rows: int = descriptor.extent()
+    columns: int = descriptor.extent()
+
+    @property
+    def dy_shape(self) -> tuple[int, ...]:
+        return ()
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ReduceArgs(Args):
     x: Viewable
@@ -292,6 +304,12 @@ class ReduceBackwardArgs(Args):
     dx: Viewable
     x: Viewable | None = None
     y: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class TraceBackwardArgs(Args):
+    dy: Viewable
+    dx: Viewable
 
 
 class ReducePlan(Plan):
@@ -425,3 +443,13 @@ class TracePlan(Plan):
 
     def step(self, name: str, strides: tuple[int, ...]) -> int:
         return strides[name == "stride_col"]
+
+
+class TraceBackwardPlan(Plan):
+    __slots__ = ()
+    op = "trace_backward_{T}"
+    category = OpCategory.REDUCTION
+    kind = ReduceKind.TRACE
+    descriptor_type = TraceBackwardDescriptor
+    args_type = TraceBackwardArgs
+    shapes: ClassVar = {"dy": "dy_shape"}

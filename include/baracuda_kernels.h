@@ -13671,6 +13671,22 @@ BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_backward_f64_run(int64_t 
 BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
 
 /*
+ * trace_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx of y = trace x: dy where row and column are equal, 0 elsewhere.
+ *   in    dy: T [1]
+ *   out   dx: T [rows, columns]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_trace_backward_f32_run(int32_t rows, int32_t columns, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_f32_can_implement(int32_t rows, int32_t columns, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_f16_run(int32_t rows, int32_t columns, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_f16_can_implement(int32_t rows, int32_t columns, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_bf16_run(int32_t rows, int32_t columns, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_bf16_can_implement(int32_t rows, int32_t columns, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_f64_run(int32_t rows, int32_t columns, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_f64_can_implement(int32_t rows, int32_t columns, const void* dy, const void* dx);
+
+/*
  * reduce_{F}_{T}  (T: f32 f16 bf16 f64)
  * y[c] = f of x along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart; the
  * entry of stride_x at it is not used. In f32 (f64 for f64), rounded once.

@@ -109,7 +109,7 @@ EXAMPLES = {
     "BoolReduce": (bk.ReduceKind.ANY, SHAPE, 1), "CountReduce": (bk.ReduceKind.COUNT_NONZERO, SHAPE, 1),
     "ReduceAxes": (bk.ReduceKind.SUM, SHAPE, (0, 1)), "MomentsAxes": (bk.ReduceKind.VAR, SHAPE, (1,)),
     "ArgReduceAxes": (bk.ArgReduceKind.ARGMAX, SHAPE, (0, 1)), "MeanAxes": (SHAPE, (0,)),
-    "ReduceTo": (bk.ReduceToOp.SUM, SHAPE, (3, 1)), "Trace": (3,),
+    "ReduceTo": (bk.ReduceToOp.SUM, SHAPE, (3, 1)), "Trace": (3,), "TraceBackward": (3, 4),
     "Gemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "BatchedGemm": (3, 4, 5, 2), "DenseGemv": (4, 5, 2),
     "IntGemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "DenseGemm": (3, 4, 5, 2, bk.DenseLayout.RRR),
     "Fp8Gemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS),

@@ -87,6 +87,8 @@ def array_of(spec, problem, argument):
         return cells(array).reshape(problem.scalars["n_extent"], -1)
     if shape == "results" and problem.scalars["reduction_mode"]:
         return cells(array).reshape(())
+    if shape == "results" and "inner_extent" in problem.scalars:
+        return cells(array).reshape(problem.scalars["n_rows"], -1)
     if is_mean_over_batch(problem) and shape == "numel":
         return cells(array).reshape(problem.scalars["batch"], -1)
     if spec.layout == "reduce_backward" and argument.name in ("dy", "y"):

@@ -195,6 +195,19 @@ MOMENTS = {
     "equal": ((9, 65), (1,), {"x": {"broadcast": (1,)}}),
     "far": ((5, 4000), (1,), {"kind": "far"}),
 }
+
+
+def trace(draw, rows, columns, kind="normal"):
+    arrays = {"dy": draw.floats((1,), kind), "dx": draw.output((rows, columns))}
+    return Problem({"rows": rows, "columns": columns}, arrays)
+
+
+def trace_reference(problem):
+    dx = np.eye(*problem.arrays["dx"].shape, dtype=bool)
+    return {"dx": Expected(np.where(dx, problem.arrays["dy"].values[0], 0.0))}
+
+
+TRACES = {"plain": (7, 7), "one": (1, 1), "wide": (5, 33), "tall": (66, 9), "column": (17, 1), "large": (301, 300)}
 CASES = (
     case("reduce_sum_backward_{T}", "sum", strides=("dy", "dx"), needed=("dy",)),
     case("reduce_mean_backward_{T}", "mean", strides=("dy", "dx"), needed=("dy",)),
@@ -203,4 +216,14 @@ CASES = (
     case("reduce_norm_p_backward_{T}", "norm_p", more=POWERS),
     case("reduce_prod_backward_{T}", "prod", "factors", HOLES, needed=("dy", "x")),
     case("reduce_{F}_backward_{T} moments", more=MOMENTS, needed=("dy", "x")),
-)
+    Case(
+        row="trace_backward_{T}", reference=trace_reference, tolerance={"dx": "exact"}, plain="plain", large="large",
+        problems={name: lambda d, given=given: trace(d, *given) for name, given in TRACES.items()},
+        bad=(
+            *(Bad(f"negative_{name}", 2, rf"{name} is -3", {name: -3}, can=2) for name in ("rows", "columns")),
+            *(Bad(f"null_{name}", 2, rf"{name} is NULL", null=(name,)) for name in ("dy", "dx")),
+            *(Bad(f"odd_{name}", 1, rf"{name} is 0x[0-9a-f]+", shift={name: 1}) for name in ("dy", "dx")),
+        ),
+        idle=(Idle("no_rows", {"rows": 0}), Idle("no_columns", {"columns": 0})),
+    ),
+)  # fmt: skip

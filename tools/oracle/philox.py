@@ -20,9 +20,9 @@ def blocks(key: tuple[int, int], counters: np.ndarray) -> np.ndarray:
     return np.stack(c, axis=1).astype(np.uint32)
 
 
-def stream(seed: int, first: int, count: int) -> np.ndarray:
-    """Words [4 first, 4 (first + count)) of the stream of a seed."""
-    numbers = [(first + k) % 2**64 for k in range(count)]
+def stream(seed: int, first: int, count: int, period: int) -> np.ndarray:
+    """Words [4 first, 4 (first + count)) of the stream of a seed, of which there are 4 period."""
+    numbers = [(first + k) % period for k in range(count)]
     words = [[n & 0xFFFFFFFF, n >> 32, 0, 0] for n in numbers]
     counters = np.array(words, np.uint64).reshape(count, 4)
     return blocks((seed & 0xFFFFFFFF, seed >> 32), counters).ravel()
@@ -32,9 +32,7 @@ def uniform(seed: int, offset: int, count: int, dtype: str) -> np.ndarray:
     """Numbers [offset, offset + count) of a stream, in (0, 1), as ops of the compute type `dtype` make them."""
     each = 2 if dtype == "f64" else 1
     of_block = 4 // each
-    number = [(offset + k) % 2**64 for k in range(count)]
-    first = number[0] // of_block if count else 0
-    words = stream(seed, first, (count + of_block) // of_block + 1).reshape(-1, each)
+    words = stream(seed, offset // of_block, count // of_block + 2, 2**64 // of_block).reshape(-1, each)
     words = words[offset % of_block :][:count].astype(np.uint64)
     if dtype == "f64":
         bits = words[:, 1] << np.uint64(32) | words[:, 0]

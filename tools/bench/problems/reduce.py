@@ -125,6 +125,18 @@ def trace(n, bound):
     )  # fmt: skip
 
 
+def trace_gradient(n, bound):
+    def check(problem):
+        places = np.array([0, 1, n, n + 1, n * n - 1])
+        got = problem.data.cells(problem.buffers["dx"], places)
+        return compare(problem, got, np.array([1.0, 0.0, 0.0, 1.0, 1.0]), 1.0)
+
+    return Bench(
+        name="trace_backward", row="trace_backward_{T}", dtypes=("f32",), check=check, bounds=(bound,),
+        scalars={"rows": n, "columns": n}, arrays={"dy": Operand((1,), 1.0), "dx": Operand((n, n))},
+    )  # fmt: skip
+
+
 # --- any set of axes -------------------------------------------------------------------------------------------------
 
 AXES_ROWS = {
@@ -312,5 +324,6 @@ def benches(backend):
     yield from axes_benches(rows, width, read)
     yield trace(4096, Bound("peer", 1.0))
     written = Bound("copy", 0.85) if on_gpu else Bound("peer", 1.0)
+    yield trace_gradient(4096, Bound("copy", 0.85))
     for function in FORWARD:
         yield gradient(function, (rows, width), written)
