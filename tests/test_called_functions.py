@@ -156,7 +156,8 @@ def is_of(spec, problem):
         return False  # of axes, which the problem has not
     if "ignore_index" in {n.name for n in spec.numbers} & set(spec.absent) and scalars["reduction_mode"] == 1:
         return False  # the mean over rows that count is another op's
-    if scalars.get("dinput_numel", 0) != scalars.get("n_rows", 0) * scalars.get("class_extent", 0) and spec.extents:
+    cells_of_rows = scalars.get("n_rows", 0) * scalars.get("class_extent", 0)
+    if scalars.get("dinput_numel", cells_of_rows) != cells_of_rows and spec.extents:
         return False
     return all(scalars[name] == int(text) if text.isdigit() and name != "num_groups" else scalars[name] == scalars[text]
                for name, text in spec.fixed.items() if not (name == "num_groups" and text == "1"))  # fmt: skip
