@@ -20,8 +20,8 @@ struct ClassWeights {
     BK_HD double operator()(int64_t target) const { return counts(target) ? static_cast<double>(of(target)) : 0.0; }
 };
 
-// Items of class_extent elements for each of inner_extent places, which lie side by side: [N, C, d...]. There is a term for each
-// place of each item.
+// Items of class_extent elements for each of inner_extent places, which lie side by side: [N, C, d...]. There is a term for
+// each place of each item.
 inline int64_t terms_of_items(int64_t items, int64_t inner) {
     int64_t terms = 0;
     return __builtin_mul_overflow(items, inner, &terms) ? INT64_MAX : terms;

@@ -46,8 +46,8 @@ Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRow
     axes.outer.append(rows.rows / beside, {rows.stride[I]..., (static_cast<void>(O), rows.stride[0])...,
                                            (R == kLast ? of_dy * beside : rows.row_step * beside)...});
     if (beside > 1)
-        axes.outer.append(beside, {(static_cast<void>(I), 1)..., (static_cast<void>(O), 1)...,
-                                   (R == kLast ? of_dy : rows.row_step)...});
+        axes.outer.append(
+            beside, {(static_cast<void>(I), 1)..., (static_cast<void>(O), 1)..., (R == kLast ? of_dy : rows.row_step)...});
     axes.inner.append(rows.columns, {(static_cast<void>(I), step)..., (static_cast<void>(O), step)...});
     return map_rows(launch, axes, f, x, inputs(), row_inputs, out, outputs());
 }
@@ -155,7 +155,8 @@ struct SoftCrossEntropyBackward {
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_input", row_stride_input}, {"row_stride_target", row_stride_target})
     Status run(const T* input, const T* target, const T* dy, T* dinput, const Launch& launch) const {
         return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_input, row_stride_target}},
-                             SoftCrossEntropyRows<T>{{}, factor(), class_extent}, inputs(input, target), inputs(dy), outputs(dinput));
+                             SoftCrossEntropyRows<T>{{}, factor(), class_extent}, inputs(input, target), inputs(dy),
+                             outputs(dinput));
     }
 };
 
@@ -170,8 +171,10 @@ struct MultiMargin {
 
     BK_ROW_LOSS(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
-                        MultiMarginRows<T>{{}, class_extent, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), 1}, inputs(input), inputs(target), out);
+        return row_loss(
+            launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
+            MultiMarginRows<T>{{}, class_extent, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), 1},
+            inputs(input), inputs(target), out);
     }
 };
 
@@ -187,9 +190,11 @@ struct MultiMarginBackward {
 
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const int64_t* target, const T* dy, T* dinput, const Launch& launch) const {
-        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
-                             MultiMarginRows<T>{{}, class_extent, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), factor()}, inputs(input), inputs(target, dy),
-                             outputs(dinput));
+        return row_gradients(
+            launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
+            MultiMarginRows<T>{
+                {}, class_extent, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), factor()},
+            inputs(input), inputs(target, dy), outputs(dinput));
     }
 };
 
@@ -255,7 +260,8 @@ struct CosineEmbeddingBackward {
     Status run(const T* x1, const T* x2, const T* t, const T* dy, T* dx1, T* dx2, const Launch& launch) const {
         if (dx1 == nullptr && dx2 == nullptr) return Status::kOk;
         return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
-                             CosineRows<T>{{}, static_cast<compute_t<T>>(margin), factor()}, inputs(x1, x2), inputs(t, dy), outputs(dx1, dx2));
+                             CosineRows<T>{{}, static_cast<compute_t<T>>(margin), factor()}, inputs(x1, x2), inputs(t, dy),
+                             outputs(dx1, dx2));
     }
 };
 
@@ -271,7 +277,8 @@ struct TripletMargin {
     BK_ROW_LOSS(d_extent, {"row_stride", row_stride})
     Status run(const T* a, const T* p_tensor, const T* n_tensor, T* out, const Launch& launch) const {
         return row_loss(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
-                        TripletRows<T>{{}, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), 1}, inputs(a, p_tensor, n_tensor), inputs(), out);
+                        TripletRows<T>{{}, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), 1},
+                        inputs(a, p_tensor, n_tensor), inputs(), out);
     }
 };
 
@@ -289,8 +296,8 @@ struct TripletMarginBackward {
     Status run(const T* a, const T* p_tensor, const T* n_tensor, const T* dy, T* da, T* dp, T* dn, const Launch& launch) const {
         if (da == nullptr && dp == nullptr && dn == nullptr) return Status::kOk;
         return row_gradients(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
-                             TripletRows<T>{{}, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), factor()}, inputs(a, p_tensor, n_tensor), inputs(dy),
-                             outputs(da, dp, dn));
+                             TripletRows<T>{{}, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), factor()},
+                             inputs(a, p_tensor, n_tensor), inputs(dy), outputs(da, dp, dn));
     }
 };
 
@@ -377,7 +384,8 @@ struct WeightedSoftCrossEntropyBase {
     double label_smoothing;
 
     Status check() const {
-        BK_TRY(check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"inner_extent", inner_extent}}, reduction_mode));
+        BK_TRY(
+            check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"inner_extent", inner_extent}}, reduction_mode));
         return check_smoothing(label_smoothing);
     }
     int64_t terms() const { return terms_of_items(n_rows, inner_extent); }
@@ -389,7 +397,11 @@ protected:
         return {terms(), class_extent, {item, item}, 1, inner_extent, inner_extent};
     }
     SoftCrossEntropyRows<T> functor(const C* weight, C factor) const {
-        return {{}, factor, class_extent, weight, static_cast<C>(1 - label_smoothing),
+        return {{},
+                factor,
+                class_extent,
+                weight,
+                static_cast<C>(1 - label_smoothing),
                 static_cast<C>(label_smoothing / std::max(class_extent, 1))};
     }
 };

@@ -54,9 +54,7 @@ struct WithNoise : Base {
         for (int i = 0; i + Stream::kWords < kWords; ++i) near.word[i] = near.word[i + Stream::kWords];
     }
     // The logit with noise -ln(-ln(1 - u)): small u, which lie close together, make the greatest.
-    static BK_HD C noisy(const Near& near, C x) {
-        return x - math::log<C>(-math::log1p<C>(-UniformOf<C>::of(near.word)));
-    }
+    static BK_HD C noisy(const Near& near, C x) { return x - math::log<C>(-math::log1p<C>(-UniformOf<C>::of(near.word))); }
 };
 
 template <class T>
@@ -228,8 +226,8 @@ private:
     template <class F>
     Status run_rows(const typename F::Rows& f, const T* x, T* y, const Launch& launch) const {
         const NoisyRows<T, 2> noisy = rows();
-        return map_rows(launch, noisy.axes, noisy.template with<F>(f), inputs(x), inputs(), inputs(static_cast<const T*>(nullptr)),
-                        outputs(y), outputs());
+        return map_rows(launch, noisy.axes, noisy.template with<F>(f), inputs(x), inputs(),
+                        inputs(static_cast<const T*>(nullptr)), outputs(y), outputs());
     }
 };
 

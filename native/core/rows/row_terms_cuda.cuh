@@ -68,7 +68,8 @@ BK_DEVICE void sum_each_row(const F& f, const TermRows<sizeof...(I)>& given, con
         do {
             all = f.identity();
             for (int64_t j = threadIdx.x; j < given.columns; j += kTermThreads) {
-                typename F::Held held[1] = {f.hold(row, j, widen(get<I>(x.pointer)[given.offset(I, r) + j * given.column_step])...)};
+                typename F::Held held[1] = {
+                    f.hold(row, j, widen(get<I>(x.pointer)[given.offset(I, r) + j * given.column_step])...)};
                 all = f.combine(all, f.sum_up(row, held, OneCell{j, true}));
             }
             all = combine_block(f, all, exchange, turn++);
