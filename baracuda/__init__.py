@@ -186,7 +186,12 @@ _OPS = {
         "CrossEntropy CrossEntropyBackward Nll NllBackward CosineEmbedding CosineEmbeddingBackward "
         "TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin "
         "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace "
-        "WeightedCrossEntropy WeightedCrossEntropyBackward"
+        "WeightedCrossEntropy WeightedCrossEntropyBackward WeightedNll WeightedNllBackward WeightedSoftCrossEntropy "
+        "WeightedSoftCrossEntropyBackward"
+    ),
+    "loss.targets": (
+        "BceTargetBackward WeightedBceWithLogitsTargetBackward KlDivBatchTargetBackward PoissonNllTargetBackward "
+        "GaussianNllVarBackward"
     ),
     "norm.batch": "BatchNormTraining BatchNormTrainingBackward BatchNormInference",
     "norm.channels": ("BatchNorm BatchNormBackward GroupNorm GroupNormBackward InstanceNorm InstanceNormBackward"),
@@ -194,8 +199,8 @@ _OPS = {
     "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
     "norm.sums": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "reduce": (
-        "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace ReduceAxes MomentsAxes ArgReduceAxes "
-        "MeanAxes"
+        "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace TraceBackward ReduceAxes MomentsAxes "
+        "ArgReduceAxes MeanAxes"
     ),
     "rotary": (
         "Rope RopeBackward RopePositions RopePositionsBackward RopeApply RopeApplyBackward RopeApplyThd "
@@ -218,7 +223,8 @@ _OPS = {
     "shape.triangle": "Tril TrilBackward Triu TriuBackward",
     "shape.windows": "Unfold UnfoldBackward",
     "softmaxes": (
-        "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward Sparsemax SparsemaxBackward MaskedSoftmax "
+        "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward GumbelSoftmaxSeeded GumbelSoftmaxSeededBackward "
+        "Sparsemax SparsemaxBackward MaskedSoftmax "
         "MaskedSoftmaxBackward SoftmaxToF32 SoftmaxToF32Backward Entmax15 Entmax15Backward"
     ),
 }

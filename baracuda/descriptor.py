@@ -39,9 +39,9 @@ def extent() -> Any:
     return checked(lambda name, value: as_integer(name, value, 0, INT32_MAX))
 
 
-def shape(low: int = 0, high: int = INT64_MAX) -> Any:
+def shape(low: int = 0, high: int = INT64_MAX, **options: Any) -> Any:
     """Extents of a tensor of rank 0 to 8, each in [low, high]. Where C takes them one by one, `high` is INT32_MAX."""
-    return checked(lambda name, value: _extents(name, value, low, high))
+    return checked(lambda name, value: _extents(name, value, low, high), **options)
 
 
 def shape_or_numel() -> Any:

@@ -70,6 +70,10 @@ class ReduceDescriptor(_AxisDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class ReduceBackwardDescriptor(ReduceDescriptor):
+    """p is of NORM_P."""
+
+    p: float = descriptor.real(default=2.0)
+
     @property
     def dy_shape(self) -> tuple[int, ...]:
         return self.output_shape
@@ -220,6 +224,18 @@ class TraceDescriptor(Descriptor):
         return ()
 
 
+@dataclasses.dataclass(frozen=True)
+class TraceBackwardDescriptor(Descriptor):
+    """dx is of rows x columns, of which the square that begins where it does had the trace."""
+
+    rows: int = descriptor.extent()
+    columns: int = descriptor.extent()
+
+    @property
+    def dy_shape(self) -> tuple[int, ...]:
+        return ()
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ReduceArgs(Args):
     x: Viewable
@@ -290,6 +306,12 @@ class ReduceBackwardArgs(Args):
     y: Viewable | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class TraceBackwardArgs(Args):
+    dy: Viewable
+    dx: Viewable
+
+
 class ReducePlan(Plan):
     __slots__ = ()
     op = "reduce_{kind}_{T}"
@@ -330,7 +352,10 @@ class CountReducePlan(ReducePlan):
 class ReduceBackwardPlan(ReducePlan):
     __slots__ = ()
     op = "reduce_{kind}_backward_{T}"
-    spelling: ClassVar = {**ReducePlan.spelling, ReduceKind.MAX: "max_min", ReduceKind.MIN: "max_min"}
+    spelling: ClassVar = {
+        **ReducePlan.spelling,
+        **dict.fromkeys((ReduceKind.MAX, ReduceKind.MIN, ReduceKind.FMAX, ReduceKind.FMIN), "max_min"),
+    }
     elsewhere: ClassVar = {}
     descriptor_type = ReduceBackwardDescriptor
     args_type = ReduceBackwardArgs
@@ -418,3 +443,13 @@ class TracePlan(Plan):
 
     def step(self, name: str, strides: tuple[int, ...]) -> int:
         return strides[name == "stride_col"]
+
+
+class TraceBackwardPlan(Plan):
+    __slots__ = ()
+    op = "trace_backward_{T}"
+    category = OpCategory.REDUCTION
+    kind = ReduceKind.TRACE
+    descriptor_type = TraceBackwardDescriptor
+    args_type = TraceBackwardArgs
+    shapes: ClassVar = {"dy": "dy_shape"}

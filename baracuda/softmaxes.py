@@ -98,6 +98,26 @@ class GumbelSoftmaxBackwardDescriptor(_AlongAxis):
         return 1 / self.temperature
 
 
+def _word(name: str, value: object) -> int:
+    return as_integer(name, value, 0, 2**64 - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class GumbelSoftmaxSeededDescriptor(GumbelSoftmaxDescriptor):
+    """Element e of the input, in row-major order, has number offset + e of the stream of the seed."""
+
+    seed: int = descriptor.checked(_word, default=0)
+    offset: int = descriptor.checked(_word, default=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class GumbelSoftmaxSeededBackwardDescriptor(GumbelSoftmaxBackwardDescriptor):
+    """seed and offset are those of the forward op."""
+
+    seed: int = descriptor.checked(_word, default=0)
+    offset: int = descriptor.checked(_word, default=0)
+
+
 @dataclasses.dataclass(frozen=True)
 class SparsemaxDescriptor(_AlongAxis):
     """input_shape is of rank 1 to 8."""
@@ -177,6 +197,20 @@ class GumbelSoftmaxArgs(Args):
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class GumbelSoftmaxBackwardArgs(SoftmaxBackwardArgs):
     """y is the soft result of the noise that the forward op had."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GumbelSoftmaxSeededArgs(SoftmaxArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GumbelSoftmaxSeededBackwardArgs(Args):
+    """x is what the forward op had."""
+
+    dy: Viewable
+    x: Viewable
+    dx: Viewable
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -271,6 +305,24 @@ class GumbelSoftmaxBackwardPlan(_AlongAxisPlan):
     kind = SoftmaxKind.GUMBEL_SOFTMAX
     descriptor_type: ClassVar[type[Descriptor]] = GumbelSoftmaxBackwardDescriptor
     args_type: ClassVar[type[Args]] = GumbelSoftmaxBackwardArgs
+
+
+class GumbelSoftmaxSeededPlan(_AlongAxisPlan):
+    """With noise that is made on the device, of a seed and an offset."""
+
+    __slots__ = ()
+    op = "gumbel_softmax_seeded_{T}"
+    kind = SoftmaxKind.GUMBEL_SOFTMAX
+    descriptor_type: ClassVar[type[Descriptor]] = GumbelSoftmaxSeededDescriptor
+    args_type: ClassVar[type[Args]] = GumbelSoftmaxSeededArgs
+
+
+class GumbelSoftmaxSeededBackwardPlan(_AlongAxisPlan):
+    __slots__ = ()
+    op = "gumbel_softmax_seeded_backward_{T}"
+    kind = SoftmaxKind.GUMBEL_SOFTMAX
+    descriptor_type: ClassVar[type[Descriptor]] = GumbelSoftmaxSeededBackwardDescriptor
+    args_type: ClassVar[type[Args]] = GumbelSoftmaxSeededBackwardArgs
 
 
 class SparsemaxPlan(_AlongAxisPlan):

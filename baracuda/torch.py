@@ -282,7 +282,13 @@ class _Gradient:
             if not {*self.inputs, *[output.name for output in spec.outputs]}.issuperset(self.read):
                 self.gradient = None  # it reads what this operator has not
         self.operator = None if self.gradient is None else _operator(self.gradient.name)
+        self.apart: dict[str, Spec] = {}  # gradients that are functions of their own, those of targets
         if self.gradient is not None:
+            of = {output.name.removeprefix("d") for output in self.gradient.outputs}
+            found = {n: specs().get(f"{spec.name}_{n}_backward") for n in self.inputs if n not in of}
+            self.apart = {name: each for name, each in found.items() if each is not None}
+            reads = [a.name for each in self.apart.values() for a in each.arrays if a.name != "dy"]
+            self.read = list(dict.fromkeys([*self.read, *reads]))
             self.shaped = [a.name for a in self.gradient.arrays if not a.pointer]
             self.extents = {n.name: self._extent(n.number) for n in self.gradient.numbers if n.name not in known}
 
@@ -341,12 +347,16 @@ class _Gradient:
         assert spec is not None
         values = dict(zip(self.read, ctx.saved_tensors)) | ctx.numbers
         values |= {name: dy.new_empty(()).expand(shape) for name, shape in zip(self.shaped, ctx.shapes)}
-        positional = [values.get(a.name, dy) for a in spec.positional]
-        options = {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
         wanted = dict(zip(self.inputs, ctx.needs_input_grad))
+        found = {n: self._called(each, values, dy, {}) for n, each in self.apart.items() if wanted[n]}
         of = [output.name.removeprefix("d") for output in spec.outputs]
-        if spec.is_partial:
-            options["needs"] = [bool(wanted[name]) for name in of]
-        assert self.operator is not None
-        results = self.operator(*positional, **options)
-        return dict(zip(of, results if len(of) > 1 else (results,)))
+        if found and not any([wanted[name] for name in of]):
+            return found
+        options = {"needs": [bool(wanted[name]) for name in of]} if spec.is_partial else {}
+        results = self._called(spec, values, dy, options)
+        return found | dict(zip(of, results if len(of) > 1 else (results,)))
+
+    def _called(self, spec: Spec, values: Mapping[str, Any], dy: Any, options: Mapping[str, Any]) -> Any:
+        positional = [values.get(a.name, dy) for a in spec.positional]
+        numbers = {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
+        return _operator(spec.name)(*positional, **numbers, **options)

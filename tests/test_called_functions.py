@@ -96,6 +96,8 @@ def array_of(spec, problem, argument):
         return cells(array).reshape(problem.scalars["n_extent"], -1)
     if shape == "results" and problem.scalars["reduction_mode"]:
         return cells(array).reshape(())
+    if shape == "results" and "inner_extent" in problem.scalars:
+        return cells(array).reshape(problem.scalars["n_rows"], -1)
     if is_mean_over_batch(problem) and shape == "numel":
         return cells(array).reshape(problem.scalars["batch"], -1)
     if spec.layout == "reduce_backward" and argument.name in ("dy", "y"):
@@ -167,7 +169,8 @@ def is_of(spec, problem):
         return False  # of axes, which the problem has not
     if "ignore_index" in {n.name for n in spec.numbers} & set(spec.absent) and scalars["reduction_mode"] == 1:
         return False  # the mean over rows that count is another op's
-    if scalars.get("dinput_numel", 0) != scalars.get("n_rows", 0) * scalars.get("class_extent", 0) and spec.extents:
+    cells_of_rows = scalars.get("n_rows", 0) * scalars.get("class_extent", 0)
+    if scalars.get("dinput_numel", cells_of_rows) != cells_of_rows and spec.extents:
         return False
     return all(scalars[name] == int(text) if text.isdigit() and name != "num_groups" else scalars[name] == scalars[text]
                for name, text in spec.fixed.items() if not (name == "num_groups" and text == "1"))  # fmt: skip

@@ -16,6 +16,8 @@ UNUSED = re.compile(
     r"((unary_(powf|powi|threshold)|binary_lerp|ternary_addc(mul|div))(_backward)?_(f32|f16|bf16|f64)(_strided)?)"
     r"|(((rms|layer)_norm|(log_)?softmax)(_backward)?_(f32|f16|bf16|f64)_strided)"
     r"|((flip|roll|permute)_.*_strided)"
+    r"|(loss_(smooth_l1|huber|gaussian_nll|margin_ranking|hinge_embedding)(_backward)?_f64)"
+    r"|(loss_(cosine_embedding|triplet_margin|multi_margin)(_backward)?_f64)"
     r"|(check_indices_.*)"  # which plans launch beside their own op
     r"|(loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*)"
 )

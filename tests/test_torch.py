@@ -47,7 +47,7 @@ STATISTICS = {
     "instance_norm_backward": (2, 4),
 }
 EXTENTS = {  # of losses
-    "n_rows": 3, "class_extent": 4, "d_extent": 4, "max_time": 5, "batch_size": 2, "num_classes": 4,
+    "n_rows": 3, "class_extent": 4, "inner_extent": 2, "d_extent": 4, "max_time": 5, "batch_size": 2, "num_classes": 4,
     "max_target_len": 2, "states": 5,
 }  # fmt: skip
 NUMBERS = {
@@ -125,9 +125,8 @@ def shape_of(spec, position):
     if spec.layout == "pointwise":
         return shapes[position]
     if spec.layout == "loss":
-        words = next(
-            (p.shape for p in spec.row.params if p.name == spec.arrays[position].pointer), "n_rows, class_extent"
-        )
+        apart = spec.extents.get(name, "n_rows, class_extent")
+        words = next((p.shape for p in spec.row.params if p.name == spec.arrays[position].pointer), apart)
         found = {"numel": (3, 4), "results": ()}
         return found[words] if words in found else tuple(EXTENTS[word.split(" by ")[0]] for word in words.split(", "))
     if name in ("mean", "inv_std", "rms"):

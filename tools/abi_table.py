@@ -26,8 +26,8 @@ strided        the operands and parameters of the strided form, where it has ano
 params         of other ops, one a line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a device array
                `in|in?|out|out?|inout dtype name[extents]`, with a "?" where it may be NULL. An extent is a scalar's
                name, or that of a member function of the class; `[rows by row_stride, columns]` has rows that lie that
-               far apart. The role of a scalar (ROLES) stands before it, `axis i32 split_dim`, where it does not follow
-               from name and dtype.
+               far apart, of one axis or two. The role of a scalar (ROLES) stands before it, `axis i32 split_dim`, where
+               it does not follow from name and dtype.
                `in i64* start[1]` is a pointer of its dtype in C, where others are void*.
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise

@@ -135,8 +135,7 @@ def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
         factor = value(repeats) if repeats else "nullptr"
         return f'BK_TRY(bk::locate_strided({about}, "{strides}", op.rank, {value(shape)}, {value(strides)}, {factor}));'
     if " by " in p.shape:
-        rows, stride, columns = re.split(" by |, ", p.shape)
-        given = f'{{"{rows}", {value(rows)}}}, {{"{stride}", {value(stride)}}}, {{"{columns}", {value(columns)}}}'
+        given = ", ".join(f'{{"{e}", {value(e)}}}' for e in re.split(" by |, ", p.shape))
         return f"BK_TRY(bk::locate_rows({about}, {given}));"
     extents = ", ".join(f'{{"{e}", {value(e)}}}' for e in p.shape.split(", "))
     return f"BK_TRY(bk::locate_dense({about}, {{{extents}}}));"

@@ -13,6 +13,7 @@ from baracuda.kinds import LossReduction
 
 WEIGHTS = ("weight_extent", "pos_weight_extent")  # of trailing axes
 TERMS = ("numel", "n_rows", "batch_size")  # what C calls their number
+INNER = "inner_extent"  # of all axes behind the others
 
 
 def loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any], mode: str) -> Layout:
@@ -29,7 +30,7 @@ def loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any], mo
             found.read(array.name, shapes[array.name], words)
     values: dict[str, Any] = dict(found.values)
     terms = next(word for word in TERMS if word in found.values)
-    whole = found.whole if terms == "numel" else (values[terms],)
+    whole = found.whole if terms == "numel" else (values[terms], *found.shapes.get(INNER, ()))
     if "batch" in own:  # by which the mean divides
         if mode == "batchmean" and not whole:
             raise InvalidProblemError("x has shape (), must have an axis of the batch")
@@ -80,6 +81,10 @@ class _Extents:
             self.values[words], self.shapes[words] = max(math.prod(shape), 1), shape
             return
         parts = [word.partition(" by ") for word in words.split(", ")]
+        if parts[-1][0] == INNER:
+            self._read_inner(name, shape[len(parts) - 1 :])
+            parts.pop()
+            shape = shape[: len(parts)]
         known = [int(extent) if extent.isdigit() else self.values.get(extent) for extent, _, _ in parts]
         if len(shape) != len(parts) or any([k is not None and k != have for k, have in zip(known, shape)]):
             shown = ", ".join([p[0] if k is None else f"{p[0]} = {k}" for p, k in zip(parts, known)])
@@ -87,9 +92,16 @@ class _Extents:
         for axis, (extent, _, pitch) in enumerate(parts):
             self.values[extent] = shape[axis]
             if pitch:
-                self.values[pitch] = math.prod(shape[axis + 1 :])
+                self.values[pitch] = math.prod(shape[axis + 1 :]) * self.values.get(INNER, 1)
+
+    def _read_inner(self, name: str, shape: Shape) -> None:
+        if self.shapes.setdefault(INNER, shape) != shape:
+            raise InvalidProblemError(f"{name} ends with the axes {shape}, expected {self.shapes[INNER]}")
+        self.values[INNER] = math.prod(shape)
 
     def shape_of(self, words: str) -> Shape:
         if words in self.shapes:
             return self.shapes[words]
-        return tuple([int(w) if w.isdigit() else self.values[w.partition(" by ")[0]] for w in words.split(", ")])
+        names = [word.partition(" by ")[0] for word in words.split(", ")]
+        inner = self.shapes.get(INNER, ()) if names[-1] == INNER else ()
+        return (*[int(n) if n.isdigit() else self.values[n] for n in names if n != INNER], *inner)

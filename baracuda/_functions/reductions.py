@@ -104,6 +104,14 @@ def trace(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -
     return Layout({"rows": square[0]}, {"x": square, "y": ()}, {"y": ()}, seen=seen, steps=steps)
 
 
+def trace_gradient(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    shape = shapes["x"]
+    if len(shape) != 2:
+        raise InvalidProblemError(f"x has shape {shape}, must have two axes")
+    check_shape("dy", shapes["dy"], ())
+    return Layout({"rows": shape[0], "columns": shape[1]}, {"dy": (), "dx": shape}, {"dx": shape})
+
+
 def _parts(shape: Shape, numbers: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...], Shape]:
     """(the axes that stay, those that are reduced, the shape of the result)"""
     axes, keepdims = axes_of("axis", numbers["axis"], shape), numbers["keepdims"]

@@ -7,12 +7,14 @@ header has each formula. A gradient takes dy, of the shape of the forward's outp
 from __future__ import annotations
 
 import dataclasses
+import enum
 from typing import ClassVar
 
 import numpy as np
 
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
+from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import LossKind, LossReduction, OpCategory
 from baracuda.operands import Args, Viewable
@@ -49,7 +51,20 @@ def _flag(name: str, value: object) -> int:
     return int(bool(value))
 
 
-class LossPlan(Plan):
+class ParamPlan(Plan):
+    """Base: where an op also takes its parameters as f64, that is the one."""
+
+    __slots__ = ()
+
+    @classmethod
+    def served(
+        cls, kind: enum.IntEnum | None, element: ElementKind, output: ElementKind | None = None
+    ) -> tuple[str, ...]:
+        found = super().served(kind, element, output)
+        return tuple([name for name in found if "_param_" in name]) or found
+
+
+class LossPlan(ParamPlan):
     """Base of the plans of this module."""
 
     __slots__ = ()
@@ -153,6 +168,7 @@ class SmoothL1Args(Args):
 class SmoothL1Plan(LossPlan):
     __slots__ = ()
     op = "loss_smooth_l1_{T}"
+    others = ("loss_smooth_l1_param_{T}",)
     kind = LossKind.SMOOTH_L1
     descriptor_type: ClassVar[type[Descriptor]] = SmoothL1Descriptor
     args_type: ClassVar[type[Args]] = SmoothL1Args
@@ -175,6 +191,7 @@ class SmoothL1BackwardArgs(Args):
 class SmoothL1BackwardPlan(SmoothL1Plan):
     __slots__ = ()
     op = "loss_smooth_l1_backward_{T}"
+    others = ("loss_smooth_l1_param_backward_{T}",)
     descriptor_type: ClassVar[type[Descriptor]] = SmoothL1BackwardDescriptor
     args_type: ClassVar[type[Args]] = SmoothL1BackwardArgs
 
@@ -194,6 +211,7 @@ class HuberArgs(Args):
 class HuberPlan(LossPlan):
     __slots__ = ()
     op = "loss_huber_{T}"
+    others = ("loss_huber_param_{T}",)
     kind = LossKind.HUBER
     descriptor_type: ClassVar[type[Descriptor]] = HuberDescriptor
     args_type: ClassVar[type[Args]] = HuberArgs
@@ -216,6 +234,7 @@ class HuberBackwardArgs(Args):
 class HuberBackwardPlan(HuberPlan):
     __slots__ = ()
     op = "loss_huber_backward_{T}"
+    others = ("loss_huber_param_backward_{T}",)
     descriptor_type: ClassVar[type[Descriptor]] = HuberBackwardDescriptor
     args_type: ClassVar[type[Args]] = HuberBackwardArgs
 
@@ -398,6 +417,7 @@ class GaussianNllArgs(Args):
 class GaussianNllPlan(LossPlan):
     __slots__ = ()
     op = "loss_gaussian_nll_{T}"
+    others = ("loss_gaussian_nll_param_{T}",)
     kind = LossKind.GAUSSIAN_NLL
     descriptor_type: ClassVar[type[Descriptor]] = GaussianNllDescriptor
     args_type: ClassVar[type[Args]] = GaussianNllArgs
@@ -420,6 +440,7 @@ class GaussianNllBackwardArgs(Args):
 class GaussianNllBackwardPlan(GaussianNllPlan):
     __slots__ = ()
     op = "loss_gaussian_nll_backward_{T}"
+    others = ("loss_gaussian_nll_param_backward_{T}",)
     descriptor_type: ClassVar[type[Descriptor]] = GaussianNllBackwardDescriptor
     args_type: ClassVar[type[Args]] = GaussianNllBackwardArgs
 
@@ -440,6 +461,7 @@ class MarginRankingArgs(Args):
 class MarginRankingPlan(LossPlan):
     __slots__ = ()
     op = "loss_margin_ranking_{T}"
+    others = ("loss_margin_ranking_param_{T}",)
     kind = LossKind.MARGIN_RANKING
     descriptor_type: ClassVar[type[Descriptor]] = MarginRankingDescriptor
     args_type: ClassVar[type[Args]] = MarginRankingArgs
@@ -463,6 +485,7 @@ class MarginRankingBackwardArgs(Args):
 class MarginRankingBackwardPlan(MarginRankingPlan):
     __slots__ = ()
     op = "loss_margin_ranking_backward_{T}"
+    others = ("loss_margin_ranking_param_backward_{T}",)
     descriptor_type: ClassVar[type[Descriptor]] = MarginRankingBackwardDescriptor
     args_type: ClassVar[type[Args]] = MarginRankingBackwardArgs
 
@@ -482,6 +505,7 @@ class HingeEmbeddingArgs(Args):
 class HingeEmbeddingPlan(LossPlan):
     __slots__ = ()
     op = "loss_hinge_embedding_{T}"
+    others = ("loss_hinge_embedding_param_{T}",)
     kind = LossKind.HINGE_EMBEDDING
     descriptor_type: ClassVar[type[Descriptor]] = HingeEmbeddingDescriptor
     args_type: ClassVar[type[Args]] = HingeEmbeddingArgs
@@ -503,5 +527,6 @@ class HingeEmbeddingBackwardArgs(Args):
 class HingeEmbeddingBackwardPlan(HingeEmbeddingPlan):
     __slots__ = ()
     op = "loss_hinge_embedding_backward_{T}"
+    others = ("loss_hinge_embedding_param_backward_{T}",)
     descriptor_type: ClassVar[type[Descriptor]] = HingeEmbeddingBackwardDescriptor
     args_type: ClassVar[type[Args]] = HingeEmbeddingBackwardArgs

@@ -14,6 +14,7 @@ from baracuda._scalars import as_integer, as_real
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import CrossEntropyTargetKind, LossKind, LossReduction, OpCategory
+from baracuda.loss.elementwise import ParamPlan
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
@@ -57,7 +58,7 @@ class VectorRowsDescriptor(RowLossDescriptor):
     reduction: LossReduction = descriptor.choice(LossReduction)
 
 
-class RowLossPlan(Plan):
+class RowLossPlan(ParamPlan):
     """Base of the plans of this module."""
 
     __slots__ = ()
@@ -124,6 +125,7 @@ class CosineEmbeddingArgs(Args):
 class CosineEmbeddingPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_cosine_embedding_{T}"
+    others = ("loss_cosine_embedding_param_{T}",)
     kind = LossKind.COSINE_EMBEDDING
     descriptor_type: ClassVar[type[Descriptor]] = CosineEmbeddingDescriptor
     args_type: ClassVar[type[Args]] = CosineEmbeddingArgs
@@ -151,6 +153,7 @@ class CosineEmbeddingBackwardArgs(Args):
 class CosineEmbeddingBackwardPlan(CosineEmbeddingPlan):
     __slots__ = ()
     op = "loss_cosine_embedding_backward_{T}"
+    others = ("loss_cosine_embedding_param_backward_{T}",)
     descriptor_type: ClassVar[type[Descriptor]] = CosineEmbeddingBackwardDescriptor
     args_type: ClassVar[type[Args]] = CosineEmbeddingBackwardArgs
 
@@ -172,6 +175,7 @@ class TripletMarginArgs(Args):
 class TripletMarginPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_triplet_margin_{T}"
+    others = ("loss_triplet_margin_param_{T}",)
     kind = LossKind.TRIPLET_MARGIN
     descriptor_type: ClassVar[type[Descriptor]] = TripletMarginDescriptor
     args_type: ClassVar[type[Args]] = TripletMarginArgs
@@ -206,6 +210,7 @@ class TripletMarginBackwardArgs(Args):
 class TripletMarginBackwardPlan(TripletMarginPlan):
     __slots__ = ()
     op = "loss_triplet_margin_backward_{T}"
+    others = ("loss_triplet_margin_param_backward_{T}",)
     descriptor_type: ClassVar[type[Descriptor]] = TripletMarginBackwardDescriptor
     args_type: ClassVar[type[Args]] = TripletMarginBackwardArgs
 
@@ -226,6 +231,7 @@ class MultiMarginArgs(Args):
 class MultiMarginPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_multi_margin_{T}"
+    others = ("loss_multi_margin_param_{T}",)
     kind = LossKind.MULTI_MARGIN
     descriptor_type: ClassVar[type[Descriptor]] = MultiMarginDescriptor
     args_type: ClassVar[type[Args]] = MultiMarginArgs
@@ -251,6 +257,7 @@ class MultiMarginBackwardArgs(Args):
 class MultiMarginBackwardPlan(MultiMarginPlan):
     __slots__ = ()
     op = "loss_multi_margin_backward_{T}"
+    others = ("loss_multi_margin_param_backward_{T}",)
     descriptor_type: ClassVar[type[Descriptor]] = MultiMarginBackwardDescriptor
     args_type: ClassVar[type[Args]] = MultiMarginBackwardArgs
 
@@ -398,7 +405,49 @@ def _smoothing(name: str, value: object) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class WeightedCrossEntropyDescriptor(ClassRowsDescriptor):
+class ClassItemsDescriptor(Descriptor):
+    """Base: n_rows items of class_extent elements for each of the places of inner_shape: [N, C, d...]."""
+
+    n_rows: int = descriptor.extent()
+    class_extent: int = descriptor.extent()
+    reduction: LossReduction = descriptor.choice(LossReduction)
+    inner_shape: tuple[int, ...] = descriptor.shape(default=())
+
+    @property
+    def inner_extent(self) -> int:
+        return descriptor.product("inner_shape", self.inner_shape)
+
+    @property
+    def row_stride_input(self) -> int:
+        return self.class_extent * self.inner_extent
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return self.n_rows, self.class_extent, *self.inner_shape
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        return self.n_rows, *self.inner_shape
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        return self.target_shape if self.reduction is LossReduction.NONE else (1,)
+
+
+class ClassItemsPlan(Plan):
+    """Base of the plans of such items."""
+
+    __slots__ = ()
+    category = OpCategory.LOSS
+    shapes: ClassVar = {
+        "input": "input_shape", "dinput": "input_shape", "target": "target_shape", "out": "result_shape",
+        "dy": "result_shape",
+    }  # fmt: skip
+    names: ClassVar = {"reduction_mode": "reduction"}
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedCrossEntropyDescriptor(ClassItemsDescriptor):
     """z_loss multiplies the square of log(sum of exp(logits)) of each row that counts."""
 
     ignore_index: int = descriptor.checked(as_integer, default=-100)
@@ -434,7 +483,7 @@ class WeightedCrossEntropyBackwardArgs(Args):
     weight: Viewable | None = None
 
 
-class WeightedCrossEntropyPlan(RowLossPlan):
+class WeightedCrossEntropyPlan(ClassItemsPlan):
     """Cross entropy with weights of the classes, an ignored index, label smoothing and a z-loss."""
 
     __slots__ = ()
@@ -449,6 +498,103 @@ class WeightedCrossEntropyBackwardPlan(WeightedCrossEntropyPlan):
     op = "loss_cross_entropy_weighted_backward{I}_{T}"
     descriptor_type: ClassVar[type[Descriptor]] = WeightedCrossEntropyBackwardDescriptor
     args_type: ClassVar[type[Args]] = WeightedCrossEntropyBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedNllDescriptor(ClassItemsDescriptor):
+    ignore_index: int = descriptor.checked(as_integer, default=-100)
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedNllBackwardDescriptor(WeightedNllDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedNllArgs(Args):
+    """divisor, one f64, is the sum of the weights of the rows that count, by which MEAN divides."""
+
+    input: Viewable
+    target: Viewable
+    out: Viewable
+    divisor: Viewable
+    weight: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedNllBackwardArgs(Args):
+    """divisor is that of the forward op."""
+
+    target: Viewable
+    divisor: Viewable
+    dy: Viewable
+    dinput: Viewable
+    weight: Viewable | None = None
+
+
+class WeightedNllPlan(ClassItemsPlan):
+    """Negative log-likelihood with weights of the classes and an ignored index."""
+
+    __slots__ = ()
+    op = "loss_nll_weighted{I}_{T}"
+    kind = LossKind.NLL
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedNllDescriptor
+    args_type: ClassVar[type[Args]] = WeightedNllArgs
+
+
+class WeightedNllBackwardPlan(WeightedNllPlan):
+    __slots__ = ()
+    op = "loss_nll_weighted_backward{I}_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedNllBackwardDescriptor
+    args_type: ClassVar[type[Args]] = WeightedNllBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedSoftCrossEntropyDescriptor(ClassItemsDescriptor):
+    """Targets are probabilities, of the shape of the input."""
+
+    label_smoothing: float = descriptor.checked(_smoothing, default=0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedSoftCrossEntropyBackwardDescriptor(WeightedSoftCrossEntropyDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedSoftCrossEntropyArgs(Args):
+    input: Viewable
+    target: Viewable
+    out: Viewable
+    weight: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedSoftCrossEntropyBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    dy: Viewable
+    dinput: Viewable | None = None
+    dtarget: Viewable | None = None
+    weight: Viewable | None = None
+
+
+class WeightedSoftCrossEntropyPlan(ClassItemsPlan):
+    """Cross entropy of probabilities with weights of the classes and label smoothing."""
+
+    __slots__ = ()
+    op = "loss_cross_entropy_soft_weighted_{T}"
+    kind = LossKind.CROSS_ENTROPY
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedSoftCrossEntropyDescriptor
+    args_type: ClassVar[type[Args]] = WeightedSoftCrossEntropyArgs
+    shapes: ClassVar = {**ClassItemsPlan.shapes, "target": "input_shape", "dtarget": "input_shape"}
+
+
+class WeightedSoftCrossEntropyBackwardPlan(WeightedSoftCrossEntropyPlan):
+    __slots__ = ()
+    op = "loss_cross_entropy_soft_weighted_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedSoftCrossEntropyBackwardDescriptor
+    args_type: ClassVar[type[Args]] = WeightedSoftCrossEntropyBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)

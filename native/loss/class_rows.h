@@ -9,6 +9,7 @@
 #include "core/math/math.h"
 #include "core/platform.h"
 #include "core/rows/row_map.h"
+#include "loss/class_weights.h"
 #include "loss/likelihood.h"
 #include "loss/margin.h"
 
@@ -107,17 +108,6 @@ struct CrossEntropyRows : RowDefaults {
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
 };
 
-// Whether a row of this target counts, and with which weight.
-template <class C>
-struct ClassWeight {
-    const C* weight;  // of each class; null: 1
-    int64_t classes, ignored;
-
-    BK_HD bool counts(int64_t target) const { return target >= 0 && target < classes && target != ignored; }
-    BK_HD C of(int64_t target) const { return weight == nullptr ? C(1) : weight[target]; }
-    BK_HD double operator()(int64_t target) const { return counts(target) ? static_cast<double>(of(target)) : 0.0; }
-};
-
 // The cross entropy of shares q of the classes: own w[target] for the target, and beside it each w[c] for every class, plus
 // `penalty` times the square of log(sum of exp(x)). An index outside the classes, or `ignored`, gives a term and gradients of
 // 0. Without weights, smoothing and penalty it is log(sum of exp(x)) - x[target].
@@ -146,7 +136,7 @@ struct WeightedCrossEntropyRows : RowDefaults {
     bool has_high_words = true;
 
     BK_HD Row start(int64_t target, C dy = C(1)) const {
-        const ClassWeight<C> weights{weight, classes, ignored};
+        const ClassWeights<C> weights{classes, ignored, weight};
         const bool valid = weights.counts(target);
         const C by = divisor == nullptr ? C(1) : C(1) / static_cast<C>(*divisor);
         return {valid ? static_cast<int32_t>(target) : -1,
@@ -205,7 +195,7 @@ struct WeightedCrossEntropyRows : RowDefaults {
         row.max = base_of(all.max);
         const C shares = row.own + each * all.weights, logarithm = math::log<T>(all.sum), lse = logarithm + row.max;
         const C term = shares * logarithm + (shares * row.max - all.picked) + penalty * lse * lse;
-        row.term = row.target < 0 ? C(0) : divisor == nullptr ? term : term * row.scale;
+        row.term = (row.target < 0 ? C(0) : term) * (divisor == nullptr ? C(1) : row.scale);  // NaN where nothing counts
         row.factor = row.scale * (shares + C(2) * penalty * lse) / all.sum;
         row.off = weight == nullptr ? row.scale * each : C(0);
         row.on = row.scale * row.own + row.off;
@@ -221,7 +211,7 @@ struct WeightedCrossEntropyRows : RowDefaults {
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
 };
 
-// -sum of q log(softmax(x)), where a share q of 0 adds nothing.
+// -sum of s log(softmax(x)), where a share s = w[j] (own q + each) of 0 adds nothing.
 template <class T>
 struct SoftCrossEntropyRows : RowDefaults {
     static constexpr bool kOnePass = true;
@@ -240,14 +230,19 @@ struct SoftCrossEntropyRows : RowDefaults {
     };
 
     C factor;
+    int64_t classes;
+    const C* weight = nullptr;  // w; null: 1
+    C own = 1, each = 0;
 
+    // Of position j; of one behind the row, where vectors of its end are, anything.
+    BK_HD C weight_of(int64_t j) const { return weight == nullptr ? C(1) : weight[j < classes ? j : 0]; }
     BK_HD Row start(C dy = C(1)) const { return {dy * factor, 0, 0, 0, 0}; }
-    BK_HD Held hold(const Row&, int64_t, C x, C q) const { return {x, q}; }
+    BK_HD Held hold(const Row&, int64_t j, C x, C q) const { return {x, weight_of(j) * (own * q + each)}; }
     BK_HD Held pad() const { return {-C(INFINITY), C(0)}; }
     BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0), C(0)}; }
 
-    template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
+    template <class W, class H, int N>
+    BK_HD Acc sum_up(const Row&, H (&held)[N], const W&) const {
         C x[N], q[N], product[N];
 #if BK_ON_GPU
 #pragma unroll
@@ -284,6 +279,32 @@ struct SoftCrossEntropyRows : RowDefaults {
         return pack(held.x * part.factor - held.q * row.scale);
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
+};
+
+// The same with the gradient of the targets, which needs the logits as they were.
+template <class T>
+struct SoftCrossEntropyTargetRows : SoftCrossEntropyRows<T> {
+    static constexpr int kHeldBytes = 64;
+    using Base = SoftCrossEntropyRows<T>;
+    using typename Base::C;
+    struct Held : Base::Held {
+        C logit;
+    };
+    struct Row : Base::Row {
+        C normalizer;  // log(sum of exp(x))
+    };
+
+    BK_HD Row start(C dy = C(1)) const { return {Base::start(dy), 0}; }
+    BK_HD Held hold(const Row& row, int64_t j, C x, C q) const { return {Base::hold(row, j, x, q), x}; }
+    BK_HD Held pad() const { return {Base::pad(), -C(INFINITY)}; }
+    BK_HD bool finish(Row& row, const typename Base::Acc& all, int64_t n) const {
+        row.normalizer = math::log<T>(all.sum) + base_of(all.max);
+        return Base::finish(row, all, n);
+    }
+    BK_HD Pack<C, C> map(const Row& row, const typename Base::Part& part, int64_t j, const Held& held) const {
+        const C slope = this->weight_of(j) * this->own * row.scale;
+        return pack(get<0>(Base::map(row, part, j, held)), slope * (row.normalizer - held.logit));
+    }
 };
 
 // x to the power p, for x >= 0.

@@ -60,24 +60,24 @@ struct L1 {
 
 struct SmoothL1 {
     template <class T>
-    static DistanceTerm<T> term(float beta) {
+    static DistanceTerm<T> term(double beta) {
         const compute_t<T> b = beta;
         return {b, compute_t<T>(0.5) / b, 1, b / 2};
     }
     template <class T>
-    static DistanceGradient<T> gradient(compute_t<T> factor, float beta) {
+    static DistanceGradient<T> gradient(compute_t<T> factor, double beta) {
         return {compute_t<T>(beta), 1 / compute_t<T>(beta), 1, factor};
     }
 };
 
 struct Huber {
     template <class T>
-    static DistanceTerm<T> term(float delta) {
+    static DistanceTerm<T> term(double delta) {
         const compute_t<T> d = delta;
         return {d, compute_t<T>(0.5), d, d * d / 2};
     }
     template <class T>
-    static DistanceGradient<T> gradient(compute_t<T> factor, float delta) {
+    static DistanceGradient<T> gradient(compute_t<T> factor, double delta) {
         return {compute_t<T>(delta), 1, compute_t<T>(delta), factor};
     }
 };

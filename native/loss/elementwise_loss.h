@@ -127,6 +127,9 @@ BK_LOSS_OF(Param, float, param)
 BK_LOSS_OF(Flag, int32_t, log_input_flag)
 BK_LOSS_OF(Eps, float, eps)
 BK_LOSS_OF(Margin, float, margin)
+BK_LOSS_OF(WideParam, double, param)
+BK_LOSS_OF(WideEps, double, eps)
+BK_LOSS_OF(WideMargin, double, margin)
 #undef BK_LOSS_OF
 
 // Of logarithms of probabilities, with targets that are such, too, where the flag is set; the mean is the sum over `batch`.
@@ -170,12 +173,12 @@ struct KlDivBatchBackward {
     }
 };
 
-template <class T>
+template <class T, class Real = float>
 struct MarginRankingBackward {
     int64_t numel;
     int32_t reduction_mode;
     float scale_scalar;
-    float margin;
+    Real margin;
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }

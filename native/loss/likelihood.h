@@ -159,11 +159,11 @@ struct GaussianNll {
         BK_HD C operator()(C x, C target, C var, C dy) const { return (x - target) / math::max(var, least) * (dy * factor); }
     };
     template <class T>
-    static Term<T> term(float eps) {
+    static Term<T> term(double eps) {
         return {compute_t<T>(eps)};
     }
     template <class T>
-    static Gradient<T> gradient(compute_t<T> factor, float eps) {
+    static Gradient<T> gradient(compute_t<T> factor, double eps) {
         return {factor, compute_t<T>(eps)};
     }
 };

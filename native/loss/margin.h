@@ -33,11 +33,11 @@ struct MarginRanking {
         }
     };
     template <class T>
-    static Term<T> term(float margin) {
+    static Term<T> term(double margin) {
         return {compute_t<T>(margin)};
     }
     template <class T>
-    static Gradient<T> gradient(compute_t<T> factor, float margin) {
+    static Gradient<T> gradient(compute_t<T> factor, double margin) {
         return {factor, compute_t<T>(margin)};
     }
 };
@@ -59,11 +59,11 @@ struct HingeEmbedding {
         }
     };
     template <class T>
-    static Term<T> term(float margin) {
+    static Term<T> term(double margin) {
         return {compute_t<T>(margin)};
     }
     template <class T>
-    static Gradient<T> gradient(compute_t<T> factor, float margin) {
+    static Gradient<T> gradient(compute_t<T> factor, double margin) {
         return {factor, compute_t<T>(margin)};
     }
 };

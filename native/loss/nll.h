@@ -10,53 +10,85 @@
 #include "core/math/fastdiv.h"
 #include "core/pointwise/pointwise.h"
 #include "core/reduce/sum_of_terms.h"
+#include "loss/class_weights.h"
 #include "loss/reduction.h"
 
 namespace bk {
 
-// -input[row, target], 0 for a target outside the classes. A loop may ask for rows behind the last, whose results it drops.
+// -input[row, target] with the weight of the target, 0 for one that does not count. Rows lie side by side, `inner` of them in
+// each item. A loop may ask for rows behind the last, whose results it drops.
 template <class T>
 struct NllTerm {
     using C = compute_t<T>;
     const T* input;
-    int64_t rows, stride, classes;
-
-    BK_HD C of(int64_t row, int64_t target) const {
-        return row < rows && target >= 0 && target < classes ? -widen(input[row * stride + target]) : C(0);
-    }
+    int64_t rows, stride;  // from item to item
+    ClassWeights<C> weights;
+    FastDiv<uint64_t> inner;
 
     struct Piece {
         static constexpr bool has_rare = false;
-        const NllTerm& fn;
-        int64_t first, count;
-        BK_HD C operator()(int64_t k, int64_t target) const { return fn.of(first + k, target); }
+        const T* input;
+        int64_t rows, step, class_step;  // from row to row, and from class to class
+        const ClassWeights<C>& weights;
+        C share;
+        int64_t count;
+        BK_HD C operator()(int64_t k, int64_t target) const {
+            const bool counts = k < rows && weights.counts(target);
+            return counts ? -widen(input[k * step + target * class_step]) * (weights.of(target) * share) : C(0) * share;
+        }
     };
-    BK_HD Piece at(int64_t row) const { return {*this, row, INT64_MAX}; }
+    BK_HD Piece at(int64_t row) const {
+        const C share = weights.share();
+        const int64_t beside = static_cast<int64_t>(inner.divisor());
+        if (beside == 1) return {input + row * stride, rows - row, stride, 1, weights, share, INT64_MAX};
+        const DivMod<uint64_t> split = inner(static_cast<uint64_t>(row));
+        const int64_t item = static_cast<int64_t>(split.quotient), within = static_cast<int64_t>(split.remainder);
+        const int64_t count = row < rows ? beside - within : 0;
+        return {input + item * stride + within, count, 1, beside, weights, share, count > 0 ? count : INT64_MAX};
+    }
 };
 
-// Of an array in which a row begins every `stride` elements: -dy at each target, 0 elsewhere.
-template <class T>
+// Of an array in which an item begins every `stride` elements: -dy at each target, times its weight, 0 elsewhere.
+template <class T, class I>
 struct NllGradient {
     using C = compute_t<T>;
     const T* dy;
-    const int64_t* target;
-    int64_t rows, classes, dy_step;
-    FastDiv<uint64_t> stride;
+    const I* target;
+    int64_t items, dy_step;
+    ClassWeights<C> weights;
+    FastDiv<uint64_t> stride, inner;
     C factor;
+
+    BK_HD C slope_of(int64_t row, int64_t index) const {
+        return -widen(dy[row * dy_step]) * (factor * weights.share() * weights.of(index));
+    }
 
     struct Piece {
         static constexpr bool has_rare = false;
         int64_t count, place;  // of the target, from the first element
         C slope;
-        BK_HD C operator()(int64_t k) const { return k == place ? slope : C(0); }
+        const NllGradient* fn;
+        int64_t row, label;  // of an item of rows side by side, in one class
+        BK_HD C operator()(int64_t k) const {
+            if (fn == nullptr) return k == place ? slope : C(0);
+            const int64_t at = row + (k < count ? k : 0);
+            return fn->target[at] == label ? fn->slope_of(at, label) : C(0);
+        }
     };
     BK_HD Piece at(int64_t i) const {
         const DivMod<uint64_t> split = stride(static_cast<uint64_t>(i));
-        const int64_t row = static_cast<int64_t>(split.quotient), column = static_cast<int64_t>(split.remainder);
-        if (row >= rows) return {INT64_MAX, -1, C(0)};
-        const int64_t count = static_cast<int64_t>(stride.divisor()) - column, index = target[row];
-        const bool valid = index >= column && index < classes;
-        return {count, valid ? index - column : -1, valid ? -widen(dy[row * dy_step]) * factor : C(0)};
+        const int64_t item = static_cast<int64_t>(split.quotient), column = static_cast<int64_t>(split.remainder);
+        if (item >= items) return {INT64_MAX, -1, C(0), nullptr, 0, 0};
+        const int64_t rest = static_cast<int64_t>(stride.divisor()) - column, beside = static_cast<int64_t>(inner.divisor());
+        if (beside == 1) {
+            const int64_t index = target[item];
+            const bool is_here = index >= column && weights.counts(index);
+            return {rest, is_here ? index - column : -1, is_here ? slope_of(item, index) : C(0), nullptr, 0, 0};
+        }
+        const DivMod<uint64_t> cell = inner(static_cast<uint64_t>(column));
+        const int64_t label = static_cast<int64_t>(cell.quotient), within = static_cast<int64_t>(cell.remainder);
+        if (!weights.counts(label)) return {beside - within, -1, C(0), nullptr, 0, 0};
+        return {beside - within, -1, C(0), this, item * beside + within, label};
     }
 };
 
@@ -78,7 +110,7 @@ struct Nll {
     }
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
         if (n_rows == 0) return write_empty_loss(launch, reduction_mode, out);
-        const NllTerm<T> term{input, n_rows, row_stride_input, class_extent};
+        const NllTerm<T> term{input, n_rows, row_stride_input, {class_extent, -1}, FastDiv<uint64_t>(1)};
         if (reduction_mode == kEachTerm) return pointwise(launch, n_rows, term, outputs(out), inputs(target));
         return sum_of_terms(launch, n_rows, term, divisor_of_loss(n_rows, reduction_mode), inputs(target), out);
     }
@@ -118,14 +150,85 @@ struct NllBackward {
         // A single row may have any stride.
         const int64_t stride = n_rows == 1 ? dinput_numel : row_stride_input;
         const auto factor = factor_of_gradient<compute_t<T>>(n_rows, reduction_mode, scale_scalar);
-        const NllGradient<T> fn{dy,
-                                target,
-                                n_rows,
-                                class_extent,
-                                reduction_mode == kEachTerm ? 1 : 0,
-                                FastDiv<uint64_t>(std::max<int64_t>(stride, 1)),
-                                factor};
+        const NllGradient<T, int64_t> fn{dy,
+                                         target,
+                                         n_rows,
+                                         reduction_mode == kEachTerm ? 1 : 0,
+                                         {class_extent, -1},
+                                         FastDiv<uint64_t>(std::max<int64_t>(stride, 1)),
+                                         FastDiv<uint64_t>(1),
+                                         factor};
         return pointwise(launch, dinput_numel, fn, outputs(dinput), inputs());
+    }
+};
+
+// Of items of class_extent elements for each of inner_extent places, which lie side by side: [N, C, d...]; with weights of the
+// classes and an index that is ignored. divisor[0] is the sum of the weights of the rows that count.
+template <class I, class T>
+struct WeightedNllBase {
+    using C = compute_t<T>;
+    int64_t n_rows;
+    int32_t class_extent;
+    int64_t inner_extent;
+    int32_t reduction_mode;
+    int64_t ignore_index;
+
+    Status check() const {
+        return check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"inner_extent", inner_extent}}, reduction_mode);
+    }
+    int64_t terms() const { return terms_of_items(n_rows, inner_extent); }
+    int64_t results() const { return results_of_loss(terms(), reduction_mode); }
+
+protected:
+    int64_t item() const { return class_extent * inner_extent; }
+    ClassWeights<C> weights(const C* weight, const double* divisor) const {
+        return {class_extent, ignore_index, weight, reduction_mode == kMeanOfTerms ? divisor : nullptr};
+    }
+};
+
+template <class I, class T>
+struct WeightedNll : WeightedNllBase<I, T> {
+    using typename WeightedNllBase<I, T>::C;
+
+    Work work() const { return this->terms() == 0 ? Work::kZeros : Work::kAll; }
+    size_t workspace_size() const {
+        const int64_t terms = this->terms();
+        if (terms == 0) return 0;
+        const size_t of_divisor = sum_of_terms_workspace<double, ClassWeights<C>, I>(terms);
+        return this->reduction_mode == kEachTerm ? of_divisor
+                                                 : std::max(of_divisor, sum_of_terms_workspace<T, NllTerm<T>, I>(terms));
+    }
+    Status run(const T* input, const I* target, const C* weight, T* out, double* divisor, const Launch& launch) const {
+        const int64_t terms = this->terms();
+        if (terms == 0) {
+            BK_TRY(write_zeros(launch, 1, divisor));
+            return this->reduction_mode == kEachTerm ? Status::kOk : write_empty_loss(launch, this->reduction_mode, out);
+        }
+        BK_TRY(sum_of_terms(launch, terms, ClassWeights<C>{this->class_extent, this->ignore_index, weight}, 1, inputs(target),
+                            divisor));
+        const NllTerm<T> term{input, terms, this->item(), this->weights(weight, divisor),
+                              FastDiv<uint64_t>(static_cast<uint64_t>(this->inner_extent))};
+        if (this->reduction_mode == kEachTerm) return pointwise(launch, terms, term, outputs(out), inputs(target));
+        return sum_of_terms(launch, terms, term, 1, inputs(target), out);
+    }
+};
+
+// divisor is that of the forward op; only the gradient of the mean reads it.
+template <class I, class T>
+struct WeightedNllBackward : WeightedNllBase<I, T> {
+    using typename WeightedNllBase<I, T>::C;
+
+    Work work() const { return this->terms() == 0 || this->class_extent == 0 ? Work::kNone : Work::kAll; }
+    Status run(const I* target, const C* weight, const double* divisor, const T* dy, T* dinput, const Launch& launch) const {
+        const NllGradient<T, I> fn{dy,
+                                   target,
+                                   this->n_rows,
+                                   this->reduction_mode == kEachTerm ? 1 : 0,
+                                   this->weights(weight, divisor),
+                                   FastDiv<uint64_t>(static_cast<uint64_t>(this->item())),
+                                   FastDiv<uint64_t>(static_cast<uint64_t>(this->inner_extent)),
+                                   C(1)};
+        return pointwise(launch, this->n_rows * this->item(), fn, outputs(dinput), inputs());
     }
 };
 

@@ -11,6 +11,7 @@
 #include "core/reduce/sum_of_terms.h"
 #include "core/rows/row_terms.h"
 #include "loss/class_rows.h"
+#include "loss/class_weights.h"
 #include "loss/reduction.h"
 #include "loss/vector_rows.h"
 
@@ -25,7 +26,7 @@ Status row_loss(const Launch& launch, int32_t reduction_mode, const TermRows<siz
     const C factor = factor_of_loss<C>(rows.rows, reduction_mode);
     if (sizeof...(RowIn) > 0 || rows.columns > 0) return sum_row_terms(launch, rows, f, x, row_inputs, factor, out);
     TermRows<sizeof...(In)> one = rows;  // rows that nothing is read of have one term, however many they are
-    one.rows = 1;
+    one.rows = one.neighbours = 1;
     return sum_row_terms(launch, one, f, x, row_inputs, factor * static_cast<C>(rows.rows), out);
 }
 
@@ -41,10 +42,13 @@ Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRow
                      std::index_sequence<I...>, std::index_sequence<R...>, std::index_sequence<O...>) {
     constexpr size_t kLast = sizeof...(R) - 1;
     RowAxes<sizeof...(In) + sizeof...(Out), sizeof...(RowIn)> axes;
-    const int64_t of_dy = reduction_mode == kEachTerm ? 1 : 0;
-    axes.outer.append(rows.rows,
-                      {rows.stride[I]..., (static_cast<void>(O), rows.stride[0])..., (R == kLast ? of_dy : rows.row_step)...});
-    axes.inner.append(rows.columns, {(static_cast<void>(I), 1)..., (static_cast<void>(O), 1)...});
+    const int64_t of_dy = reduction_mode == kEachTerm ? 1 : 0, beside = rows.neighbours, step = rows.column_step;
+    axes.outer.append(rows.rows / beside, {rows.stride[I]..., (static_cast<void>(O), rows.stride[0])...,
+                                           (R == kLast ? of_dy * beside : rows.row_step * beside)...});
+    if (beside > 1)
+        axes.outer.append(
+            beside, {(static_cast<void>(I), 1)..., (static_cast<void>(O), 1)..., (R == kLast ? of_dy : rows.row_step)...});
+    axes.inner.append(rows.columns, {(static_cast<void>(I), step)..., (static_cast<void>(O), step)...});
     return map_rows(launch, axes, f, x, inputs(), row_inputs, out, outputs());
 }
 template <class F, class... In, class... RowIn, class... Out>
@@ -135,7 +139,7 @@ struct SoftCrossEntropy {
     BK_ROW_LOSS(class_extent, {"row_stride_input", row_stride_input}, {"row_stride_target", row_stride_target})
     Status run(const T* input, const T* target, T* out, const Launch& launch) const {
         return row_loss(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_input, row_stride_target}},
-                        SoftCrossEntropyRows<T>{{}, 1}, inputs(input, target), inputs(), out);
+                        SoftCrossEntropyRows<T>{{}, 1, class_extent}, inputs(input, target), inputs(), out);
     }
 };
 
@@ -151,41 +155,46 @@ struct SoftCrossEntropyBackward {
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_input", row_stride_input}, {"row_stride_target", row_stride_target})
     Status run(const T* input, const T* target, const T* dy, T* dinput, const Launch& launch) const {
         return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_input, row_stride_target}},
-                             SoftCrossEntropyRows<T>{{}, factor()}, inputs(input, target), inputs(dy), outputs(dinput));
+                             SoftCrossEntropyRows<T>{{}, factor(), class_extent}, inputs(input, target), inputs(dy),
+                             outputs(dinput));
     }
 };
 
-template <class T>
+template <class T, class Real = float>
 struct MultiMargin {
     int64_t n_rows;
     int32_t class_extent;
     int64_t row_stride;
     int32_t reduction_mode;
-    float margin;
-    float p_norm;
+    Real margin;
+    Real p_norm;
 
     BK_ROW_LOSS(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
-                        MultiMarginRows<T>{{}, class_extent, margin, p_norm, 1}, inputs(input), inputs(target), out);
+        return row_loss(
+            launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
+            MultiMarginRows<T>{{}, class_extent, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), 1},
+            inputs(input), inputs(target), out);
     }
 };
 
-template <class T>
+template <class T, class Real = float>
 struct MultiMarginBackward {
     int64_t n_rows;
     int32_t class_extent;
     int64_t row_stride;
     int32_t reduction_mode;
     float scale_scalar;
-    float margin;
-    float p_norm;
+    Real margin;
+    Real p_norm;
 
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const int64_t* target, const T* dy, T* dinput, const Launch& launch) const {
-        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
-                             MultiMarginRows<T>{{}, class_extent, margin, p_norm, factor()}, inputs(input), inputs(target, dy),
-                             outputs(dinput));
+        return row_gradients(
+            launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
+            MultiMarginRows<T>{
+                {}, class_extent, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), factor()},
+            inputs(input), inputs(target, dy), outputs(dinput));
     }
 };
 
@@ -223,80 +232,83 @@ struct MultilabelSoftMarginBackward {
     }
 };
 
-template <class T>
+template <class T, class Real = float>
 struct CosineEmbedding {
     int64_t n_rows;
     int32_t d_extent;
     int64_t row_stride_x;
     int32_t reduction_mode;
-    float margin;
+    Real margin;
 
     BK_ROW_LOSS(d_extent, {"row_stride_x", row_stride_x})
     Status run(const T* x1, const T* x2, const T* t, T* out, const Launch& launch) const {
         return row_loss(launch, reduction_mode, TermRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
-                        CosineRows<T>{{}, margin, 1}, inputs(x1, x2), inputs(t), out);
+                        CosineRows<T>{{}, static_cast<compute_t<T>>(margin), 1}, inputs(x1, x2), inputs(t), out);
     }
 };
 
-template <class T>
+template <class T, class Real = float>
 struct CosineEmbeddingBackward {
     int64_t n_rows;
     int32_t d_extent;
     int64_t row_stride_x;
     int32_t reduction_mode;
     float scale_scalar;
-    float margin;
+    Real margin;
 
     BK_ROW_LOSS_BACKWARD(d_extent, {"row_stride_x", row_stride_x})
     Status run(const T* x1, const T* x2, const T* t, const T* dy, T* dx1, T* dx2, const Launch& launch) const {
         if (dx1 == nullptr && dx2 == nullptr) return Status::kOk;
         return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
-                             CosineRows<T>{{}, margin, factor()}, inputs(x1, x2), inputs(t, dy), outputs(dx1, dx2));
+                             CosineRows<T>{{}, static_cast<compute_t<T>>(margin), factor()}, inputs(x1, x2), inputs(t, dy),
+                             outputs(dx1, dx2));
     }
 };
 
-template <class T>
+template <class T, class Real = float>
 struct TripletMargin {
     int64_t n_rows;
     int32_t d_extent;
     int64_t row_stride;
     int32_t reduction_mode;
-    float margin;
-    float p_norm;
+    Real margin;
+    Real p_norm;
 
     BK_ROW_LOSS(d_extent, {"row_stride", row_stride})
     Status run(const T* a, const T* p_tensor, const T* n_tensor, T* out, const Launch& launch) const {
         return row_loss(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
-                        TripletRows<T>{{}, margin, p_norm, 1}, inputs(a, p_tensor, n_tensor), inputs(), out);
+                        TripletRows<T>{{}, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), 1},
+                        inputs(a, p_tensor, n_tensor), inputs(), out);
     }
 };
 
-template <class T>
+template <class T, class Real = float>
 struct TripletMarginBackward {
     int64_t n_rows;
     int32_t d_extent;
     int64_t row_stride;
     int32_t reduction_mode;
     float scale_scalar;
-    float margin;
-    float p_norm;
+    Real margin;
+    Real p_norm;
 
     BK_ROW_LOSS_BACKWARD(d_extent, {"row_stride", row_stride})
     Status run(const T* a, const T* p_tensor, const T* n_tensor, const T* dy, T* da, T* dp, T* dn, const Launch& launch) const {
         if (da == nullptr && dp == nullptr && dn == nullptr) return Status::kOk;
         return row_gradients(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
-                             TripletRows<T>{{}, margin, p_norm, factor()}, inputs(a, p_tensor, n_tensor), inputs(dy),
-                             outputs(da, dp, dn));
+                             TripletRows<T>{{}, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), factor()},
+                             inputs(a, p_tensor, n_tensor), inputs(dy), outputs(da, dp, dn));
     }
 };
 
 // With weights of the classes, an index that is ignored, label smoothing and a penalty of the normalizer. divisor[0] is the sum
 // of the weights of the rows that count.
 template <class I, class T>
-struct WeightedCrossEntropy {
+struct WeightedCrossEntropyBase {
     using C = compute_t<T>;
     int64_t n_rows;
     int32_t class_extent;
+    int64_t inner_extent;
     int64_t row_stride_input;
     int32_t reduction_mode;
     int64_t ignore_index;
@@ -304,56 +316,123 @@ struct WeightedCrossEntropy {
     double z_loss;
 
     Status check() const {
-        BK_TRY(check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"row_stride_input", row_stride_input}},
+        BK_TRY(check_loss({{"n_rows", n_rows},
+                           {"class_extent", class_extent},
+                           {"inner_extent", inner_extent},
+                           {"row_stride_input", row_stride_input}},
                           reduction_mode));
         return check_smoothing(label_smoothing);
     }
-    Work work() const { return n_rows == 0 ? Work::kZeros : Work::kAll; }
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
-    size_t workspace_size() const {
-        return std::max(row_loss_workspace<T>(n_rows, reduction_mode),
-                        n_rows == 0 ? 0 : sum_of_terms_workspace<double, ClassWeight<C>, I>(n_rows));
+    int64_t terms() const { return terms_of_items(n_rows, inner_extent); }
+    int64_t results() const { return results_of_loss(terms(), reduction_mode); }
+
+protected:
+    TermRows<1> term_rows() const {
+        return {terms(), class_extent, {row_stride_input}, kWordsOf<I>, inner_extent, inner_extent};
     }
-    Status run(const T* input, const I* target, const C* weight, T* out, double* divisor, const Launch& launch) const {
-        if (n_rows == 0) {
-            BK_TRY(write_zeros(launch, 1, divisor));
-            return reduction_mode == kEachTerm ? Status::kOk : write_empty_loss(launch, reduction_mode, out);
-        }
-        const ClassWeight<C> counted{weight, class_extent, ignore_index};
-        BK_TRY(sum_of_terms(launch, n_rows, counted, 1, inputs(target), divisor));
+    WeightedCrossEntropyRows<T> functor(const C* weight, const double* divisor) const {
         auto rows = weighted_rows<T, I>(class_extent, ignore_index, weight, label_smoothing, z_loss);
         if (reduction_mode == kMeanOfTerms) rows.divisor = divisor;
-        const TermRows<1> of{n_rows, class_extent, {row_stride_input}, kWordsOf<I>};
-        return row_loss(launch, reduction_mode == kMeanOfTerms ? kSumOfTerms : reduction_mode, of, rows, inputs(input),
-                        words_of(target), out);
+        return rows;
+    }
+};
+
+template <class I, class T>
+struct WeightedCrossEntropy : WeightedCrossEntropyBase<I, T> {
+    using typename WeightedCrossEntropyBase<I, T>::C;
+
+    Work work() const { return this->terms() == 0 ? Work::kZeros : Work::kAll; }
+    size_t workspace_size() const {
+        const int64_t terms = this->terms();
+        return std::max(row_loss_workspace<T>(terms, this->reduction_mode),
+                        terms == 0 ? 0 : sum_of_terms_workspace<double, ClassWeights<C>, I>(terms));
+    }
+    Status run(const T* input, const I* target, const C* weight, T* out, double* divisor, const Launch& launch) const {
+        const int32_t mode = this->reduction_mode;
+        if (this->terms() == 0) {
+            BK_TRY(write_zeros(launch, 1, divisor));
+            return mode == kEachTerm ? Status::kOk : write_empty_loss(launch, mode, out);
+        }
+        const ClassWeights<C> counted{this->class_extent, this->ignore_index, weight};
+        BK_TRY(sum_of_terms(launch, this->terms(), counted, 1, inputs(target), divisor));
+        return row_loss(launch, mode == kMeanOfTerms ? kSumOfTerms : mode, this->term_rows(), this->functor(weight, divisor),
+                        inputs(input), words_of(target), out);
     }
 };
 
 // divisor is that of the forward op; only the gradient of the mean reads it.
 template <class I, class T>
-struct WeightedCrossEntropyBackward {
+struct WeightedCrossEntropyBackward : WeightedCrossEntropyBase<I, T> {
+    using typename WeightedCrossEntropyBase<I, T>::C;
+
+    Work work() const { return this->terms() == 0 || this->class_extent == 0 ? Work::kNone : Work::kAll; }
+    Status run(const T* input, const I* target, const C* weight, const double* divisor, const T* dy, T* dinput,
+               const Launch& launch) const {
+        return row_gradients(launch, this->reduction_mode, this->term_rows(), this->functor(weight, divisor), inputs(input),
+                             words_of(target, dy), outputs(dinput));
+    }
+};
+
+// Of probabilities, with weights of the classes and label smoothing.
+template <class T>
+struct WeightedSoftCrossEntropyBase {
     using C = compute_t<T>;
     int64_t n_rows;
     int32_t class_extent;
-    int64_t row_stride_input;
+    int64_t inner_extent;
     int32_t reduction_mode;
-    int64_t ignore_index;
     double label_smoothing;
-    double z_loss;
 
     Status check() const {
-        BK_TRY(check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"row_stride_input", row_stride_input}},
-                          reduction_mode));
+        BK_TRY(
+            check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"inner_extent", inner_extent}}, reduction_mode));
         return check_smoothing(label_smoothing);
     }
-    Work work() const { return n_rows == 0 || class_extent == 0 ? Work::kNone : Work::kAll; }
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
-    Status run(const T* input, const I* target, const C* weight, const double* divisor, const T* dy, T* dinput,
+    int64_t terms() const { return terms_of_items(n_rows, inner_extent); }
+    int64_t results() const { return results_of_loss(terms(), reduction_mode); }
+
+protected:
+    TermRows<2> term_rows() const {
+        const int64_t item = class_extent * inner_extent;
+        return {terms(), class_extent, {item, item}, 1, inner_extent, inner_extent};
+    }
+    SoftCrossEntropyRows<T> functor(const C* weight, C factor) const {
+        return {{},
+                factor,
+                class_extent,
+                weight,
+                static_cast<C>(1 - label_smoothing),
+                static_cast<C>(label_smoothing / std::max(class_extent, 1))};
+    }
+};
+
+template <class T>
+struct WeightedSoftCrossEntropy : WeightedSoftCrossEntropyBase<T> {
+    using typename WeightedSoftCrossEntropyBase<T>::C;
+
+    Work work() const { return work_of_loss(this->terms(), this->reduction_mode); }
+    size_t workspace_size() const { return row_loss_workspace<T>(this->terms(), this->reduction_mode); }
+    Status run(const T* input, const T* target, const C* weight, T* out, const Launch& launch) const {
+        return row_loss(launch, this->reduction_mode, this->term_rows(), this->functor(weight, 1), inputs(input, target),
+                        inputs(), out);
+    }
+};
+
+template <class T>
+struct WeightedSoftCrossEntropyBackward : WeightedSoftCrossEntropyBase<T> {
+    using typename WeightedSoftCrossEntropyBase<T>::C;
+
+    Work work() const { return this->terms() == 0 || this->class_extent == 0 ? Work::kNone : Work::kAll; }
+    Status run(const T* input, const T* target, const C* weight, const T* dy, T* dinput, T* dtarget,
                const Launch& launch) const {
-        auto rows = weighted_rows<T, I>(class_extent, ignore_index, weight, label_smoothing, z_loss);
-        if (reduction_mode == kMeanOfTerms) rows.divisor = divisor;
-        const TermRows<1> of{n_rows, class_extent, {row_stride_input}, kWordsOf<I>};
-        return row_gradients(launch, reduction_mode, of, rows, inputs(input), words_of(target, dy), outputs(dinput));
+        const int32_t mode = this->reduction_mode;
+        const TermRows<2> rows = this->term_rows();
+        const auto f = this->functor(weight, factor_of_loss<C>(this->terms(), mode));
+        if (dtarget != nullptr)
+            return row_gradients(launch, mode, rows, SoftCrossEntropyTargetRows<T>{f}, inputs(input, target), inputs(dy),
+                                 outputs(dinput, dtarget));
+        if (dinput == nullptr) return Status::kOk;
+        return row_gradients(launch, mode, rows, f, inputs(input, target), inputs(dy), outputs(dinput));
     }
 };
 

@@ -1,6 +1,7 @@
 // Gradients of reductions that are functions of one element, of its result and of that result's gradient.
 #pragma once
 
+#include "core/math/half_power.h"
 #include "core/math/math.h"
 #include "core/platform.h"
 #include "core/types/dtype.h"
@@ -28,6 +29,20 @@ template <class T>
 struct ReduceNorm2Backward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x, C y) const { return math::select(y == C(0), C(0), dy * (x / y)); }
+};
+
+// dy sign(x) (|x| / y)^(p - 1), and 0 for an element of 0, for finite p.
+template <class T>
+struct ReduceNormPBackward {
+    using C = compute_t<T>;
+    C p, less;
+    BK_HD C operator()(C dy, C x, C y) const {
+        if (p == C(0)) return C(0);
+        const C ratio = x / y, size = math::fabs<C>(ratio);
+        const C sign = math::select(x < C(0), -dy, math::select(x > C(0), dy, x));
+        const C slope = p == C(1) ? sign : p == C(2) ? dy * ratio : sign * math::pow<T>(size, less);
+        return math::select(x == C(0), C(0), slope);
+    }
 };
 
 template <class T>

@@ -1,13 +1,17 @@
 // Gradients of reductions whose rows are known by strides or by an axis.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/abi/strided_args.h"
+#include "core/pointwise/layout.h"
+#include "core/pointwise/pointwise.h"
 #include "core/rows/row_map.h"
 #include "reduce/axis_reduction.h"
+#include "reduce/pointwise_backward.h"
 #include "reduce/row_gradients.h"
 
 namespace bk {
@@ -53,6 +57,42 @@ struct ReduceExtremeBackward : ReduceRowBackward {
         return map_rows(launch, rows<2>(), op::ExtremeGradientRows<T>{}, inputs(x), inputs(), inputs(dy, y), outputs(dx),
                         outputs());
     }
+};
+
+// Of the p-norm: for an infinite p as an extreme, of sizes; else each element has its own.
+template <class T>
+struct ReduceNormPBackward {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_x;
+    const int64_t* stride_y;
+    const int64_t* stride_dx;
+    double p;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const {
+        BK_TRY(plain().check());
+        if (!(p >= 0)) return fail(Status::kInvalidProblem, "p is %g, must be >= 0", p);
+        return Status::kOk;
+    }
+    Status run(const T* dy, const T* x, const T* y, T* dx, const Launch& launch) const {
+        if (std::isinf(p))
+            return map_rows(launch, plain().template rows<2>(), op::ExtremeGradientRows<T>{{}, true}, inputs(x), inputs(),
+                            inputs(dy, y), outputs(dx), outputs());
+        Layout<4> layout;
+        for (int32_t d = 0; d < rank; ++d) layout.append(shape[d], {stride_dx[d], stride_dy[d], stride_x[d], stride_y[d]});
+        using C = compute_t<T>;
+        return pointwise_strided(launch, layout, op::ReduceNormPBackward<T>{static_cast<C>(p), static_cast<C>(p - 1)},
+                                 outputs(dx), inputs(dy, x, y));
+    }
+
+private:
+    struct Plain : ReduceRowBackward {
+        using ReduceRowBackward::rows;
+    };
+    Plain plain() const { return {{numel, rank, shape, stride_dy, stride_x, stride_y, stride_dx}}; }
 };
 
 template <class T>

@@ -11,7 +11,8 @@
 
 namespace bk::op {
 
-// The elements that are the extreme share its gradient evenly; NaN is one where the result is NaN.
+// The elements that are the extreme share its gradient evenly; NaN is one where the result is NaN. Where the result is the
+// greatest size of an element, with the sign of each.
 template <class T>
 struct ExtremeGradientRows : RowDefaults {
     using C = compute_t<T>;
@@ -21,7 +22,12 @@ struct ExtremeGradientRows : RowDefaults {
         C y, share;
     };
 
-    static BK_HD bool is_extreme(const Row& row, C x) { return bool(int(x == row.y) | (int(x != x) & int(row.y != row.y))); }
+    bool is_size = false;
+
+    BK_HD bool is_extreme(const Row& row, C x) const {
+        const C key = is_size ? math::fabs<C>(x) : x;
+        return bool(int(key == row.y) | (int(x != x) & int(row.y != row.y)));
+    }
 
     BK_HD Row start(C dy, C y) const { return {y, dy}; }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
@@ -42,7 +48,8 @@ struct ExtremeGradientRows : RowDefaults {
         return false;
     }
     BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Held x) const {
-        return pack(math::select(is_extreme(row, x), row.share, C(0)));
+        const C sign = math::select(x < C(0), C(-1), math::select(x == C(0), C(0), C(1)));
+        return pack(math::select(is_extreme(row, x), is_size ? row.share * sign : row.share, C(0)));
     }
 };
 

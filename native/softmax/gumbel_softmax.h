@@ -73,9 +73,9 @@ struct GumbelHardRows : RowDefaults {
 
 }  // namespace op
 
-inline Status require_temperature(float inv_tau) {
+inline Status require_temperature(double inv_tau) {
     if (!(inv_tau > 0) || std::isinf(inv_tau))
-        return fail(Status::kInvalidProblem, "inv_tau is %g, must be finite and > 0", static_cast<double>(inv_tau));
+        return fail(Status::kInvalidProblem, "inv_tau is %g, must be finite and > 0", inv_tau);
     return Status::kOk;
 }
 

@@ -10,10 +10,10 @@ from .model import Bad, Case, Expected, Idle, Problem, strides_for
 from .reduce import FLIPPED, TURNED, values
 from .reductions import WIDE, reduced
 
-SAVING = ("max_min", "prod", "norm2", "logsumexp", "var", "std")
+SAVING = ("max_min", "norm_p", "prod", "norm2", "logsumexp", "var", "std")
 
 
-def backward(draw, name, shape, axes, kind="normal", x=None, dx=None, dy=None, null=(), correction=1):
+def backward(draw, name, shape, axes, kind="normal", x=None, dx=None, dy=None, null=(), correction=1, p=3.0):
     """x, dx and dy are options of strides_for; dy's are those of y, too. Moments have one axis."""
     shape = tuple(shape)
     out = tuple(1 if a in axes else e for a, e in enumerate(shape))
@@ -23,8 +23,10 @@ def backward(draw, name, shape, axes, kind="normal", x=None, dx=None, dy=None, n
     arrays = {"dy": draw.floats(shape, "normal", still)}
     if name in SAVING:
         arrays["x"] = operand = values(draw, shape, kind, sx)
-        forward = {"max_min": draw.rng.choice(["max", "min"]), "var": "sum", "std": "sum"}.get(name, name)
-        y = np.asarray(reduced(forward, operand.values, axes, draw.dtype).value, np.float64)
+        extreme = draw.rng.choice(["max", "min", "fmax", "fmin"])
+        forward = {"max_min": extreme, "var": "sum", "std": "sum"}.get(name, name)
+        numbers = {"p": p} if name == "norm_p" else {}
+        y = np.asarray(reduced(forward, operand.values, axes, draw.dtype, **numbers).value, np.float64)
         with np.errstate(over="ignore"):
             arrays["y"] = draw.array(round_to(np.broadcast_to(y, shape), draw.dtype).reshape(shape), strides=still)
         host |= {"stride_x": sx, "stride_y": still}
@@ -33,6 +35,8 @@ def backward(draw, name, shape, axes, kind="normal", x=None, dx=None, dy=None, n
             "reduce_axis": axes[0], "reduce_extent": shape[axes[0]], "reduce_stride_x": sx[axes[0]],
             "correction": correction,
         }  # fmt: skip
+    if name == "norm_p":
+        given["p"] = p
     if name == "mean":
         given["inv_extent"] = 1 / max(math.prod(shape[a] for a in axes), 1)
     host["stride_dx"] = sdx
@@ -45,6 +49,19 @@ def times_others(dy, x, axes):
     filled = np.where(x == 0, 1, x)
     product, zeros = filled.prod(axes, keepdims=True), (x == 0).sum(axes, keepdims=True)
     return dy * np.where(zeros == 0, product / filled, np.where((zeros == 1) & (x == 0), product, 0))
+
+
+def of_power(dy, x, y, axes, p):
+    """The gradient of the p-norm, and what the power's own errors are in proportion to."""
+    if p == 0:
+        return np.zeros_like(x), 0.0
+    if np.isinf(p):
+        ties = (np.abs(x) == y) | (np.isnan(x) & np.isnan(y))
+        share = np.where(ties, dy / np.maximum(ties.sum(axes, keepdims=True), 1), 0)
+        return np.where(np.isnan(x), share, np.sign(x) * share), 0.0
+    slope = np.where(np.isnan(x), x, np.sign(x)) * (np.abs(x / y) ** (p - 1) if p != 1 else 1)
+    value = np.where(x == 0, 0, dy * slope)
+    return value, np.abs(value) * (1 + abs(p - 1) * (1 + np.abs(np.log(np.abs(np.where(x == 0, 1, x / y))))))
 
 
 def deviations(problem, dy, x, n):
@@ -75,6 +92,8 @@ def reference(problem):
         elif name == "max_min":
             ties = (x == y) | (np.isnan(x) & np.isnan(y))
             value = np.where(ties, dy / np.maximum(ties.sum(axes, keepdims=True), 1), 0)
+        elif name == "norm_p":
+            value, rough = of_power(dy, x, y, axes, problem.scalars["p"])
         elif name == "prod":
             value = times_others(dy, x, axes)
         elif name == "norm2":
@@ -164,17 +183,47 @@ TIES = {
 }
 HOLES = {f"holes_{n}": ((30, n), (1,), {"kind": "holes"}) for n in (3, 33, 1030)}
 ZEROS = {"sparse": ((300, 20), (1,), {"kind": "sparse"})}
+POWERS = {
+    **{f"p{p}": ((9, 65), (1,), {"p": p}) for p in (0.0, 0.5, 1.0, 2.0, 7.0)},
+    **{f"zeros_p{p}": ((30, 20), (1,), {"p": p, "kind": "sparse"}) for p in (0.5, 1.0, 2.0, 3.0, np.inf)},
+    **{f"greatest_{key}": (*given[:2], {**given[2], "p": np.inf}) for key, given in TIES.items()},
+    "greatest_turned": ((6, 40, 7), (1,), {"p": np.inf, "x": TURNED}),
+}
 MOMENTS = {
     "population": ((9, 50), (1,), {"correction": 0}),
     "uncorrected": ((9, 1), (1,), {"correction": 1}),
     "equal": ((9, 65), (1,), {"x": {"broadcast": (1,)}}),
     "far": ((5, 4000), (1,), {"kind": "far"}),
 }
+
+
+def trace(draw, rows, columns, kind="normal"):
+    arrays = {"dy": draw.floats((1,), kind), "dx": draw.output((rows, columns))}
+    return Problem({"rows": rows, "columns": columns}, arrays)
+
+
+def trace_reference(problem):
+    dx = np.eye(*problem.arrays["dx"].shape, dtype=bool)
+    return {"dx": Expected(np.where(dx, problem.arrays["dy"].values[0], 0.0))}
+
+
+TRACES = {"plain": (7, 7), "one": (1, 1), "wide": (5, 33), "tall": (66, 9), "column": (17, 1), "large": (301, 300)}
 CASES = (
     case("reduce_sum_backward_{T}", "sum", strides=("dy", "dx"), needed=("dy",)),
     case("reduce_mean_backward_{T}", "mean", strides=("dy", "dx"), needed=("dy",)),
     case("reduce_{F}_backward_{T}", more=ZEROS),
     case("reduce_max_min_backward_{T}", "max_min", more=TIES),
+    case("reduce_norm_p_backward_{T}", "norm_p", more=POWERS),
     case("reduce_prod_backward_{T}", "prod", "factors", HOLES, needed=("dy", "x")),
     case("reduce_{F}_backward_{T} moments", more=MOMENTS, needed=("dy", "x")),
-)
+    Case(
+        row="trace_backward_{T}", reference=trace_reference, tolerance={"dx": "exact"}, plain="plain", large="large",
+        problems={name: lambda d, given=given: trace(d, *given) for name, given in TRACES.items()},
+        bad=(
+            *(Bad(f"negative_{name}", 2, rf"{name} is -3", {name: -3}, can=2) for name in ("rows", "columns")),
+            *(Bad(f"null_{name}", 2, rf"{name} is NULL", null=(name,)) for name in ("dy", "dx")),
+            *(Bad(f"odd_{name}", 1, rf"{name} is 0x[0-9a-f]+", shift={name: 1}) for name in ("dy", "dx")),
+        ),
+        idle=(Idle("no_rows", {"rows": 0}), Idle("no_columns", {"columns": 0})),
+    ),
+)  # fmt: skip

@@ -365,8 +365,9 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         return (shape, [*strides, 1]) if min(shape) >= 0 else None
     if " by " in p.shape:
         names["table_row"] = names.get("td", names.get("d", 0)) // 2
-        count, stride, columns = (names[word] for word in re.split(" by |, ", p.shape))
-        return ([count, columns], [stride, 1]) if min(count, stride, columns) >= 0 else None
+        count, stride, *within = (names[word] for word in re.split(" by |, ", p.shape))
+        steps = [math.prod(within[d + 1 :]) for d in range(len(within))]
+        return ([count, *within], [stride, *steps]) if min(count, stride, *within) >= 0 else None
     names |= computed_extents(names) | (narrow_extents(names) if "k" in names or "K" in names or "IC" in names else {})
     extents = []
     for e in p.shape.split(", "):

@@ -273,6 +273,20 @@ def soft_cross_entropy_slope(x: np.ndarray, q: np.ndarray) -> tuple[Terms]:
     return ((all_q * p - q, np.abs(all_q) * p * spread_of(x)[:, None] + np.abs(q)),)
 
 
+def soft_cross_entropy_target_slope(x: np.ndarray) -> Terms:
+    """Of each share: minus the logarithm of the probability."""
+    return log_sum_exp(x)[:, None] - x, np.broadcast_to(2 * spread_of(x)[:, None], x.shape)
+
+
+def weighted_nll(x: np.ndarray, t: np.ndarray, w: np.ndarray, ignored: int) -> tuple[np.ndarray, ...]:
+    """(terms, their magnitudes, the weights of the rows, 0 for those that do not count)"""
+    weights = np.broadcast_to(w, x.shape[1])
+    known = valid(x, t) & (t != ignored)
+    shares = np.where(known, weights[np.where(known, t, 0)], 0.0) if x.shape[1] else np.zeros(len(x))
+    value = np.where(known, -at(x, t) * shares, 0.0)
+    return value, np.abs(value), shares
+
+
 def cosine_parts(x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, ...]:
     dot, n1, n2 = (np.sum(a * b, axis=1) for a, b in ((x1, x2), (x1, x1), (x2, x2)))
     size = np.sum(np.abs(x1 * x2), axis=1)
@@ -426,6 +440,45 @@ def kl_div_of_logs(x: np.ndarray, t: np.ndarray) -> Terms:
     return parted(np.exp(t) * t, -np.exp(t) * x)
 
 
+def bce_target(p: np.ndarray) -> Terms:
+    one, other = np.maximum(np.log(p), -100), np.maximum(np.log1p(-p), -100)
+    return parted(other, -one)
+
+
+def weighted_bce_target(x: np.ndarray, w: np.ndarray | None, p: np.ndarray | None) -> Terms:
+    w, p = repeated(w, len(x)), repeated(p, len(x))
+    return parted(w * without(p == 1, (p - 1) * costs(x)[0]), -w * x)
+
+
+def kl_div_target(x: np.ndarray, t: np.ndarray, flag: int) -> Terms:
+    if flag:
+        share = np.exp(t)
+        _, magnitude = parted(*(without(share == 0, share * part) for part in (t, -x, 1.0)))
+        return without(share == 0, share * (t - x + 1)), magnitude
+    value, magnitude = parted(np.log(t), -x, 1.0)
+    return without(~(t > 0), value), without(~(t > 0), magnitude)
+
+
+def poisson_target(x: np.ndarray, flag: int) -> Terms:
+    return whole(-x if flag else -np.log(x))
+
+
+def gaussian_variance(x: np.ndarray, t: np.ndarray, v: np.ndarray, eps: float) -> Terms:
+    v = variance(v, eps)
+    return parted(0.5 / v, -0.5 * (x - t) ** 2 / v / v)
+
+
+# of each gradient that is not the prediction's: inputs in C's order, numbers, the gradient's name, the slope
+TARGET_SLOPES: dict[str, tuple[tuple[str, ...], dict[str, float], str, Callable[..., Terms]]] = {
+    "bce_target": (("pred",), {}, "dtarget", bce_target),
+    "bce_with_logits_weighted_target": (
+        ("logits", "weight", "pos_weight"), {"weight_extent": 1, "pos_weight_extent": 1}, "dtarget",
+        weighted_bce_target,
+    ),
+    "kl_div_batch_target": (("pred", "target"), {"batch": 3, "log_target_flag": 1}, "dtarget", kl_div_target),
+    "poisson_nll_target": (("input",), {"log_input_flag": 1}, "dtarget", poisson_target),
+    "gaussian_nll_var": (("input", "target", "var"), {"eps": 1e-6}, "dvar", gaussian_variance),
+}  # fmt: skip
 STRIDES = ("row_stride_in", "row_stride_tgt")
 ROW_LOSSES = {
     "cross_entropy": RowLoss(

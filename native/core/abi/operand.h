@@ -114,6 +114,17 @@ BK_COLD inline Status locate_strided(Operand* operand, const char* name, Role ro
     return Status::kOk;
 }
 
+// Rows of two axes.
+BK_COLD inline Status locate_rows(Operand* operand, const char* name, Role role, int64_t size, NamedExtent rows,
+                                  NamedExtent stride, NamedExtent columns, NamedExtent inner) {
+    BK_TRY(locate_dense(operand, name, role, size, {columns, inner}));
+    const int64_t length = columns.value * inner.value;
+    if (operand->is_output() && rows.value > 1 && stride.value < length)
+        return fail(Status::kInvalidProblem, "%s is %lld, must be >= %s * %s, %lld: rows of %s would overlap", stride.name,
+                    static_cast<long long>(stride.value), columns.name, inner.name, static_cast<long long>(length), name);
+    return locate_rows(operand, name, role, size, rows, stride, {columns.name, length});
+}
+
 inline bool is_same_place(const Operand& a, const Operand& b) {
     if (a.pointer != b.pointer || a.size != b.size || a.low != b.low || a.high != b.high || a.rank != b.rank) return false;
     if (a.pitch != b.pitch || a.step != b.step) return false;

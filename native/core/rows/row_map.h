@@ -28,6 +28,7 @@
 //
 //   Near near(const Row&, int64_t j) const      of position j; of one beyond the row, anything
 //   bool spans(int64_t n) const                 whether the n positions from each multiple of n share it
+//   void next(Near&) const                      may be left out: from a position to the one behind it, that shares
 //
 // RowDefaults has the simple ones. An element is held and summed up more than once where a row does not fit on the chip; then
 // sum_up() sees the finished Row at last, so that what it replaces must not depend on more than map() knows.
@@ -92,6 +93,16 @@ BK_HD auto near_of(const F& f, const typename F::Row& row, int64_t j) {
         return f.near(row, j);
     else
         return j;
+}
+
+template <class F, class Near, class = void>
+constexpr bool kHasNext = false;
+template <class F, class Near>
+constexpr bool kHasNext<F, Near, std::void_t<decltype(std::declval<const F&>().next(std::declval<Near&>()))>> = true;
+
+template <class F, class Near>
+BK_HD void to_next([[maybe_unused]] const F& f, [[maybe_unused]] Near& near) {
+    if constexpr (kHasNext<F, Near>) f.next(near);
 }
 
 template <class Row, class = void>

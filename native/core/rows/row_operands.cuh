@@ -106,6 +106,15 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
             return false;
     }
 
+    // From one element of a vector to the one at position j behind it.
+    template <int N, class F, class Near>
+    static BK_DEVICE void advance(const F& f, const typename F::Row& row, int64_t j, Near& near) {
+        if (spans<N>(f))
+            to_next(f, near);
+        else
+            near = near_of(f, row, j);
+    }
+
     // --- loads ---
 
     template <int N, int V, class T>
@@ -125,7 +134,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
                 auto near = near_of(f, row, where.at(v * N));
 #pragma unroll
                 for (int lane = 0; lane < N; ++lane) {
-                    if (lane > 0 && !spans<N>(f)) near = near_of(f, row, where.at(v * N + lane));
+                    if (lane > 0) advance<N>(f, row, where.at(v * N + lane), near);
                     held[v * N + lane] = F::kHoldsZeros || where.has_vector(v)
                                              ? f.hold(row, near, widen_lane(get<I>(cell[v]), lane)...)
                                              : f.pad();
@@ -190,7 +199,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
                 auto near = near_of(f, row, where.at(v * N));
 #pragma unroll
                 for (int lane = 0; lane < N; ++lane) {
-                    if (lane > 0 && !spans<N>(f)) near = near_of(f, row, where.at(v * N + lane));
+                    if (lane > 0) advance<N>(f, row, where.at(v * N + lane), near);
                     put_lane<N>(cell, lane, f.map(row, part, near, held[v * N + lane], widen_lane(get<K>(column), lane)...),
                                 outs);
                 }

@@ -28,10 +28,10 @@ Status sum_row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given,
                      const Inputs<RowIn...>& row_inputs, compute_t<T> factor, T* out) {
     using C = compute_t<T>;
     C terms[kTermsOfRun], all = 0;
-    TermRows<sizeof...(In)> run = given;
-    for (int64_t first = 0; first < given.rows; first += kTermsOfRun) {
-        run.rows = std::min<int64_t>(kTermsOfRun, given.rows - first);
-        BK_TRY((row_terms<F, T>(launch, run, f, from_row(x, given.stride, first, std::index_sequence_for<In...>{}),
+    for (int64_t first = 0, done = 0; first < given.rows; first = done) {
+        const TermRows<sizeof...(In)> run = given.run(first, kTermsOfRun);
+        done = first + run.rows;
+        BK_TRY((row_terms<F, T>(launch, run, f, from_row(x, given, first, std::index_sequence_for<In...>{}),
                                 rows_from(row_inputs, first * given.row_step, std::index_sequence_for<RowIn...>{}), nullptr,
                                 terms)));
         all += sum_run(terms, static_cast<int>(run.rows));

@@ -68,7 +68,8 @@ BK_DEVICE void sum_each_row(const F& f, const TermRows<sizeof...(I)>& given, con
         do {
             all = f.identity();
             for (int64_t j = threadIdx.x; j < given.columns; j += kTermThreads) {
-                typename F::Held held[1] = {f.hold(row, j, widen(get<I>(x.pointer)[r * given.stride[I] + j])...)};
+                typename F::Held held[1] = {
+                    f.hold(row, j, widen(get<I>(x.pointer)[given.offset(I, r) + j * given.column_step])...)};
                 all = f.combine(all, f.sum_up(row, held, OneCell{j, true}));
             }
             all = combine_block(f, all, exchange, turn++);
@@ -116,12 +117,13 @@ Status sum_row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given,
                              sum_rows_of_block<F, T, C, Inputs<In...>, Inputs<RowIn...>, static_cast<int>(sizeof...(In))>, f,
                              given, x, row_inputs, factor, out);
     C* const total = reinterpret_cast<C*>(start * sizeof(C));
-    TermRows<sizeof...(In)> run = given;
-    for (int64_t first = 0; first < given.rows; first += room) {
-        run.rows = std::min(room, given.rows - first);
-        const bool is_last = first + run.rows == given.rows;
+    int64_t done = 0;
+    for (int64_t first = 0; first < given.rows; first = done) {
+        const TermRows<sizeof...(In)> run = given.run(first, room);
+        done = first + run.rows;
+        const bool is_last = done == given.rows;
         BK_TRY((row_terms<F, T>(
-            Launch{nullptr, 0, launch.stream}, run, f, from_row(x, given.stride, first, std::index_sequence_for<In...>{}),
+            Launch{nullptr, 0, launch.stream}, run, f, from_row(x, given, first, std::index_sequence_for<In...>{}),
             rows_from(row_inputs, first * given.row_step, std::index_sequence_for<RowIn...>{}), nullptr, total + 1)));
         BK_TRY(add_terms(launch, total + 1, run.rows, total, first == 0, factor, is_last ? out : nullptr));
     }

@@ -1,7 +1,16 @@
 """The loss family, a module a table or two."""
 
-from . import ctc, elementwise, flce, logits, nll, rows, weighted
+from . import ctc, elementwise, flce, logits, nll, rows, targets, weighted
 
-CASES = (*elementwise.CASES, *rows.CASES, *nll.CASES, *flce.CASES, *ctc.CASES, *weighted.CASES, *logits.CASES)
+CASES = (
+    *elementwise.CASES,
+    *rows.CASES,
+    *nll.CASES,
+    *flce.CASES,
+    *ctc.CASES,
+    *weighted.CASES,
+    *logits.CASES,
+    *targets.CASES,
+)
 
 __all__ = ["CASES"]

@@ -1,5 +1,7 @@
 """Losses with a term for each element, and their gradients."""
 
+import dataclasses
+
 import numpy as np
 
 from tools.oracle.losses import LOSSES
@@ -24,14 +26,14 @@ def operand(draw, loss, name, n, kind):
     return draw.floats((n,), kind)
 
 
-def made(draw, name, n, mode, kinds=None, parameter=0, backward=False, null=()):
-    """`kinds` of the operands that are not ordinary, by name."""
+def made(draw, name, n, mode, kinds=None, parameter=0, backward=False, null=(), wide=False):
+    """`kinds` of the operands that are not ordinary, by name; `wide` parameters are no float's."""
     loss, kinds = LOSSES[name], kinds or {}
     scalars = {"numel": n, "reduction_mode": mode}
     if backward:
         scalars["scale_scalar"] = scale_of(mode, n)
     if loss.parameter:
-        scalars[loss.parameter] = loss.values[parameter]
+        scalars[loss.parameter] = loss.values[parameter] * (1 + 1e-9 if wide else 1)
     inputs = (loss.reads or loss.inputs) if backward else loss.inputs
     arrays = {x: operand(draw, loss, x, n, kinds.get(x, "normal")) for x in inputs}
     results = n if mode == NONE else 1
@@ -43,31 +45,31 @@ def made(draw, name, n, mode, kinds=None, parameter=0, backward=False, null=()):
     return Problem(scalars, arrays, null=null)
 
 
-def arguments(problem, loss, inputs):
+def arguments(problem, loss, inputs, wide=False):
     values = [problem.arrays[x].values for x in inputs]
     if not loss.parameter:
         return values
     parameter = problem.scalars[loss.parameter]
-    return [*values, parameter if isinstance(parameter, int) else float(np.float32(parameter))]
+    return [*values, parameter if wide or isinstance(parameter, int) else float(np.float32(parameter))]
 
 
-def forward(name):
+def forward(name, wide=False):
     loss = LOSSES[name]
 
     def reference(problem):
         with np.errstate(all="ignore"):
-            value, magnitude = loss.term(*arguments(problem, loss, loss.inputs))
+            value, magnitude = loss.term(*arguments(problem, loss, loss.inputs, wide))
             return {"out": reduced(value, magnitude, problem.scalars["reduction_mode"])}
 
     return reference
 
 
-def backward(name):
+def backward(name, wide=False):
     loss = LOSSES[name]
 
     def reference(problem):
         with np.errstate(all="ignore"):
-            slopes = loss.slope(*arguments(problem, loss, loss.reads or loss.inputs))
+            slopes = loss.slope(*arguments(problem, loss, loss.reads or loss.inputs, wide))
             s = upstream(problem, problem.scalars["numel"])
             return {
                 output: Expected(value * s, 1, magnitude * np.abs(s), divided=magnitude)
@@ -127,5 +129,33 @@ def cases(name):
     )  # fmt: skip
 
 
+def wide_problems(name, *, gradient):
+    loss, table = LOSSES[name], {}
+
+    def add(label, *args, **options):
+        table[label] = lambda draw: made(draw, name, *args, backward=gradient, wide=True, **options)
+
+    for label, mode in MODES.items():
+        add(label, 777, mode)
+    for k in range(1, len(loss.values)):
+        add(f"parameter{k}", 300, k % 3, parameter=k)
+    add("long", 150_001, MEAN)
+    return table
+
+
+def wide_cases(name):
+    """The rows whose parameter is f64."""
+    for case, gradient in zip(cases(name), (False, True)):
+        yield dataclasses.replace(
+            case, row=f"loss_{name}_param{'_backward' * gradient}_{{T}}",
+            problems=wide_problems(name, gradient=gradient),
+            reference=(backward if gradient else forward)(name, wide=True),
+        )  # fmt: skip
+
+
 SHORT_OF_LONG = Bad("short_workspace", 4, SHORT.text, short=True, of="long")
-CASES = tuple(case for name in LOSSES for case in cases(name))
+WIDE = tuple(name for name, loss in LOSSES.items() if loss.parameter and not isinstance(loss.values[0], int))
+CASES = (
+    *(case for name in LOSSES for case in cases(name)),
+    *(case for name in WIDE for case in wide_cases(name)),
+)

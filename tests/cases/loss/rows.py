@@ -1,5 +1,7 @@
 """Losses with a term for each row, and their gradients."""
 
+import dataclasses
+
 import numpy as np
 
 from tools.oracle.losses import ROW_LOSSES
@@ -26,14 +28,17 @@ def target_of(draw, loss, rows, columns):
     return draw.array(np.where(draw.rng.random((rows, columns)) < 0.2, 0.0, shares))
 
 
-def made(draw, name, rows, columns, mode, *, gap=0, kind="normal", parameters=0, backward=False, null=()):
+def made(draw, name, rows, columns, mode, *, gap=0, kind="normal", parameters=0, backward=False, null=(),
+         wide=False):  # fmt: skip
+    """`wide` parameters are no float's."""
     loss = ROW_LOSSES[name]
     scalars = {"n_rows": rows, loss.columns: columns, "reduction_mode": mode}
     strides = (columns + gap, 1)
     scalars |= dict.fromkeys(loss.strides, columns + gap)
     if backward:
         scalars["scale_scalar"] = scale_of(mode, rows)
-    scalars |= dict(zip(loss.parameters, loss.values[parameters]))
+    factor = 1 + 1e-9 if wide else 1
+    scalars |= {x: value * factor for x, value in zip(loss.parameters, loss.values[parameters])}
     arrays = {x: draw.floats((rows, columns), kind, strides) for x in loss.inputs}
     if loss.targets:
         target = target_of(draw, loss, rows, columns)
@@ -48,30 +53,30 @@ def made(draw, name, rows, columns, mode, *, gap=0, kind="normal", parameters=0,
     return Problem(scalars, arrays, null=null)
 
 
-def arguments(problem, loss):
+def arguments(problem, loss, wide=False):
     names = (*loss.inputs, *([loss.target] if loss.targets else []))
-    numbers = [float(np.float32(problem.scalars[x])) for x in loss.parameters]
+    numbers = [float((np.float64 if wide else np.float32)(problem.scalars[x])) for x in loss.parameters]
     return [*(problem.arrays[x].values for x in names), *numbers]
 
 
-def forward(name):
+def forward(name, wide=False):
     loss = ROW_LOSSES[name]
 
     def reference(problem):
         with np.errstate(all="ignore"):
-            value, magnitude = loss.term(*arguments(problem, loss))
+            value, magnitude = loss.term(*arguments(problem, loss, wide))
             each = problem.scalars[loss.columns]
             return {"out": reduced(value, magnitude, problem.scalars["reduction_mode"], each=each + 4)}
 
     return reference
 
 
-def backward(name):
+def backward(name, wide=False):
     loss = ROW_LOSSES[name]
 
     def reference(problem):
         with np.errstate(all="ignore"):
-            slopes = loss.slope(*arguments(problem, loss))
+            slopes = loss.slope(*arguments(problem, loss, wide))
             s = upstream(problem, problem.scalars["n_rows"])[:, None]
             count = problem.scalars[loss.columns] + 4
             return {
@@ -149,4 +154,31 @@ def cases(name):
     )  # fmt: skip
 
 
-CASES = tuple(case for name in ROW_LOSSES for case in cases(name))
+def wide_problems(name, *, gradient):
+    loss, table = ROW_LOSSES[name], {}
+
+    def add(label, *args, **options):
+        table[label] = lambda draw: made(draw, name, *args, backward=gradient, wide=True, **options)
+
+    for label, mode in MODES.items():
+        add(label, 17, 23, mode)
+    for k in range(1, len(loss.values)):
+        add(f"parameters{k}", 12, 30, k % 3, parameters=k)
+    add("large", 600, 96, MEAN)
+    return table
+
+
+def wide_cases(name):
+    """The rows whose parameters are f64."""
+    for case, gradient in zip(cases(name), (False, True)):
+        yield dataclasses.replace(
+            case, row=f"loss_{name}_param{'_backward' * gradient}_{{T}}",
+            problems=wide_problems(name, gradient=gradient),
+            reference=(backward if gradient else forward)(name, wide=True),
+        )  # fmt: skip
+
+
+CASES = (
+    *(case for name in ROW_LOSSES for case in cases(name)),
+    *(case for name, loss in ROW_LOSSES.items() if loss.parameters for case in wide_cases(name)),
+)

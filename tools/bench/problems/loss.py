@@ -20,6 +20,14 @@ TORCH = {
     "multilabel_margin": ("multilabel_margin_loss", {}), "multilabel_soft_margin": ("multilabel_soft_margin_loss", {}),
     "nll": ("nll_loss", {}),
 }  # fmt: skip
+WIDE = (
+    "smooth_l1", "huber", "gaussian_nll", "margin_ranking", "hinge_embedding", "cosine_embedding", "triplet_margin",
+    "multi_margin",
+)  # fmt: skip
+UNMEASURED = {
+    f"loss_{name}_param{backward}_{{T}}": "the kernel of the row whose parameter is f32"
+    for name in WIDE for backward in ("", "_backward")
+}  # fmt: skip
 UNITS = 8  # of the compute type, that a term may be off
 
 

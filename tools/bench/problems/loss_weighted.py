@@ -6,13 +6,16 @@ from tools.bench.check import compare, picks, rows
 from tools.bench.problems.loss import MEAN, UNITS, cells, whole
 from tools.bench.record import Bench, Bound, Operand
 from tools.oracle.losses import (
+    TARGET_SLOPES,
     focal,
     focal_slope,
     kl_div_of_logs,
+    soft_cross_entropy,
     weighted_bce,
     weighted_bce_slope,
     weighted_cross_entropy,
     weighted_cross_entropy_slope,
+    weighted_nll,
 )
 
 DTYPES = ("f32", "bf16")
@@ -49,8 +52,8 @@ def cross_entropy(count, classes, bounds):
     x = Operand((count, classes), "normal")
     for label, smoothing, null in (("", SMOOTHING, ()), (", neither", 0.0, ("weight",))):
         scalars = {
-            "n_rows": count, "class_extent": classes, "row_stride_input": classes, "reduction_mode": MEAN,
-            "ignore_index": -100, "label_smoothing": smoothing, "z_loss": 0.0,
+            "n_rows": count, "class_extent": classes, "inner_extent": 1, "row_stride_input": classes,
+            "reduction_mode": MEAN, "ignore_index": -100, "label_smoothing": smoothing, "z_loss": 0.0,
         }  # fmt: skip
         arrays = {"input": x, "target": index} | ({} if null else {"weight": Operand((classes,), 1.0)})
 
@@ -73,6 +76,111 @@ def cross_entropy(count, classes, bounds):
             arrays=arrays
             | {"divisor": Operand((1,), float(count)), "dy": Operand((1,), 1.0), "dinput": Operand((count, classes))},
             check=of_gradient(lambda p, c, given=given: weighted_cross_entropy_slope(*given(p, c)), "dinput", count),
+        )  # fmt: skip
+
+
+def of_places(items, classes, inner, bounds):
+    """[N, C, d]: the classes of a place are not neighbours."""
+    shape, terms = (items, classes, inner), items * inner
+    index = Operand((items, inner), lambda rng: rng.integers(0, classes, (items, inner)))
+    scalars = {"n_rows": items, "class_extent": classes, "inner_extent": inner, "reduction_mode": MEAN}
+    indexed = scalars | {"ignore_index": -100}
+    weight = Operand((classes,), 1.0)
+    entropy = indexed | {"row_stride_input": classes * inner, "label_smoothing": 0.0, "z_loss": 0.0}
+    result, divisor, dy = Operand((1,)), Operand((1,), float(terms)), Operand((1,), 1.0)
+
+    def of_index(function):
+        def peer(torch, t, scalars):
+            call = getattr(torch.nn.functional, function)
+            return lambda: call(t["input"], t["target"], weight=t["weight"].to(t["input"].dtype))
+
+        return peer
+
+    def given(problem):
+        x = whole(problem, "input").reshape(shape)
+        return np.moveaxis(x, 1, 2).reshape(terms, classes), problem.indices["target"].ravel()
+
+    def mean_of(value_of):
+        def check(problem):
+            value, magnitude = value_of(*given(problem))[:2]
+            return compare(problem, rows(problem, "out", [0]), np.array([value.mean()]), UNITS * np.mean(magnitude))
+
+        return check
+
+    def slopes(problem, names):
+        """Gradients of a place's classes add to 0, or to minus its share."""
+        wanted = 0.0 if problem.row.pattern.startswith("loss_cross") else -1 / terms
+        got = whole(problem, names).reshape(shape)[: min(items, 4)].sum(axis=1)
+        return compare(problem, got, np.full(got.shape, wanted), 64 / terms, problem.dtype)
+
+    inputs = {"input": Operand(shape, "normal"), "target": index, "weight": weight}
+    for name, peer, numbers, check in (
+        ("nll", "nll_loss", indexed, mean_of(lambda x, t: weighted_nll(x, t, 1.0, -100))),
+        (
+            "cross_entropy",
+            "cross_entropy",
+            entropy,
+            mean_of(lambda x, t: weighted_cross_entropy(x, t, 1.0, -100, 0.0, 0.0)),
+        ),
+    ):
+        yield Bench(
+            name=f"loss_{name}_weighted places", row=f"loss_{name}_weighted{{I}}_{{T}}", index="i64", dtypes=DTYPES,
+            scalars=numbers, workspace=True, bounds=bounds, torch=(of_index(peer),), check=check, brief=True,
+            arrays=inputs | {"out": result, "divisor": Operand((1,))},
+        )  # fmt: skip
+        read = inputs if name == "cross_entropy" else {k: v for k, v in inputs.items() if k != "input"}
+        yield Bench(
+            name=f"loss_{name}_weighted_backward places", row=f"loss_{name}_weighted_backward{{I}}_{{T}}", index="i64",
+            dtypes=DTYPES, scalars=numbers, bounds=bounds, brief=True,
+            arrays=read | {"divisor": divisor, "dy": dy, "dinput": Operand(shape)},
+            check=lambda problem: slopes(problem, "dinput"),
+        )  # fmt: skip
+    soft = scalars | {"label_smoothing": SMOOTHING}
+    shares = {"input": Operand(shape, "normal"), "target": Operand(shape, "probability"), "weight": weight}
+
+    def check_soft(problem):
+        x, q = (np.moveaxis(whole(problem, name).reshape(shape), 1, 2).reshape(terms, classes)
+                for name in ("input", "target"))  # fmt: skip
+        value, magnitude = soft_cross_entropy(x, q * (1 - SMOOTHING) + SMOOTHING / classes)
+        return compare(problem, rows(problem, "out", [0]), np.array([value.mean()]), UNITS * np.mean(magnitude))
+
+    def torch_soft(torch, t, scalars):
+        return lambda: torch.nn.functional.cross_entropy(t["input"], t["target"], label_smoothing=SMOOTHING)
+
+    yield Bench(
+        name="loss_cross_entropy_soft_weighted places", row="loss_cross_entropy_soft_weighted_{T}", dtypes=DTYPES,
+        scalars=soft, workspace=True, bounds=bounds, torch=(torch_soft,), check=check_soft, brief=True,
+        arrays=shares | {"out": result},
+    )  # fmt: skip
+    yield Bench(
+        name="loss_cross_entropy_soft_weighted_backward places", dtypes=DTYPES, scalars=soft, bounds=bounds, brief=True,
+        row="loss_cross_entropy_soft_weighted_backward_{T}", check=lambda problem: slopes(problem, "dinput"),
+        arrays=shares | {"dy": dy, "dinput": Operand(shape), "dtarget": Operand(shape)},
+    )  # fmt: skip
+
+
+def of_targets(numel):
+    """Gradients of targets and variances, beside which PyTorch has none of their own."""
+    for name, (inputs, numbers, output, slope) in TARGET_SLOPES.items():
+        weights = ("weight", "pos_weight")
+        arrays = {
+            x: Operand((1,), 1.0) if x in weights else Operand((numel,), "probability" if x == "pred" else "positive")
+            for x in inputs
+        }  # fmt: skip
+        scalars = {"numel": numel, "reduction_mode": MEAN} | numbers
+        scalars |= {"batch": numel} if "batch" in numbers else {}
+
+        def check(problem, inputs=inputs, output=output, slope=slope, numbers=numbers):
+            chosen = picks(problem, numel, 16)
+            given = [None if x in ("weight", "pos_weight") else cells(problem, x, chosen) for x in inputs]
+            with np.errstate(all="ignore"):
+                options = [v for k, v in numbers.items() if k != "batch" and "extent" not in k]
+                value, magnitude = slope(*given, *options)
+            return compare(problem, cells(problem, output, chosen), value / numel, UNITS * magnitude / numel)
+
+        yield Bench(
+            name=f"loss_{name}_backward mean", row=f"loss_{name}_backward_{{T}}", dtypes=DTYPES, scalars=scalars,
+            arrays=arrays | {"dy": Operand((1,), 1.0), output: Operand((numel,))}, check=check, brief=True,
         )  # fmt: skip
 
 
@@ -112,6 +220,8 @@ def benches(backend):
     on_gpu = backend == "cuda"
     bound = Bound("copy", 0.85) if on_gpu else Bound("peer", 1.0)
     yield from cross_entropy(4096 if on_gpu else 128, 32_000, (bound,))
+    yield from of_places(64 if on_gpu else 4, 21, 128 * 128, ())
+    yield from of_targets(1 << 22)
     numel, classes = 1 << 22, 1 << 10
     mean = {"numel": numel, "reduction_mode": MEAN}
     logits = {"logits": Operand((numel,), "normal"), "target": Operand((numel,), "probability")}

@@ -125,6 +125,18 @@ def trace(n, bound):
     )  # fmt: skip
 
 
+def trace_gradient(n, bound):
+    def check(problem):
+        places = np.array([0, 1, n, n + 1, n * n - 1])
+        got = problem.data.cells(problem.buffers["dx"], places)
+        return compare(problem, got, np.array([1.0, 0.0, 0.0, 1.0, 1.0]), 1.0)
+
+    return Bench(
+        name="trace_backward", row="trace_backward_{T}", dtypes=("f32",), check=check, bounds=(bound,),
+        scalars={"rows": n, "columns": n}, arrays={"dy": Operand((1,), 1.0), "dx": Operand((n, n))},
+    )  # fmt: skip
+
+
 # --- any set of axes -------------------------------------------------------------------------------------------------
 
 AXES_ROWS = {
@@ -224,6 +236,7 @@ FORWARD = {
     "max_min": lambda torch, x: x.amax(1, keepdim=True), "prod": lambda torch, x: x.prod(1, keepdim=True),
     "norm2": lambda torch, x: torch.linalg.vector_norm(x, dim=1, keepdim=True),
     "logsumexp": lambda torch, x: torch.logsumexp(x, 1, keepdim=True),
+    "norm_p": lambda torch, x: torch.linalg.vector_norm(x, 3.0, dim=1, keepdim=True),
     "var": lambda torch, x: x.var(1, keepdim=True), "std": lambda torch, x: x.std(1, keepdim=True),
 }  # fmt: skip
 
@@ -248,6 +261,8 @@ def expected_gradient(function, dy, x, y):
         return dy * x.prod(1, keepdims=True) / x
     if function == "norm2":
         return dy * x / y
+    if function == "norm_p":
+        return dy * np.sign(x) * (x / y) ** 2
     if function == "logsumexp":
         return dy * np.exp(x - y)
     factor = 2 / (n - 1) if function == "var" else 1 / ((n - 1) * x.std(1, ddof=1, keepdims=True))
@@ -262,6 +277,8 @@ def gradient(function, shape, bound):
     scalars = {"shape": shape}
     if function == "mean":
         scalars["inv_extent"] = 1 / shape[1]
+    if function == "norm_p":
+        scalars["p"] = 3.0
     if function in MOMENTS:
         scalars |= {"reduce_axis": 1, "reduce_extent": shape[1], "reduce_stride_x": 1, "correction": 1}
 
@@ -307,5 +324,6 @@ def benches(backend):
     yield from axes_benches(rows, width, read)
     yield trace(4096, Bound("peer", 1.0))
     written = Bound("copy", 0.85) if on_gpu else Bound("peer", 1.0)
+    yield trace_gradient(4096, Bound("copy", 0.85))
     for function in FORWARD:
         yield gradient(function, (rows, width), written)

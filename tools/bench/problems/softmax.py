@@ -1,11 +1,13 @@
 """Softmax along an axis, its variants, and their gradients."""
 
+import dataclasses
 import math
 
 import numpy as np
 
 from tools.bench.check import compare, picks, rows
 from tools.bench.record import Bench, Bound, Operand
+from tools.oracle.philox import uniform
 
 STRIDED = tuple(f"{log}softmax{backward}_{{T}}_strided" for log in ("", "log_") for backward in ("", "_backward"))
 UNMEASURED = dict.fromkeys(STRIDED, "another name of the row without it")
@@ -90,6 +92,27 @@ def check(name):
     return rows_are_right
 
 
+def check_seeded(gradient):
+    """Some rows of 1024 elements against float64, with the numbers that the op makes."""
+
+    def rows_are_right(problem):
+        scalars, width = problem.bench.scalars, problem.bench.arrays["x"].shape[1]
+        chosen = picks(problem, problem.bench.arrays["x"].shape[0], 4)
+        u = np.array([uniform(scalars["seed"], int(row) * width, width, "f32") for row in chosen])
+        y = softmax((rows(problem, "x", chosen) - np.log(-np.log1p(-u))) * scalars["inv_tau"])
+        if not gradient:
+            return compare(problem, rows(problem, "y", chosen), y, 32 * np.abs(y).max())
+        dy = rows(problem, "dy", chosen)
+        want = scalars["inv_tau"] * y * (dy - (y * dy).sum(1, keepdims=True))
+        return compare(problem, rows(problem, "dx", chosen), want, 64 * np.abs(want).max())
+
+    return rows_are_right
+
+
+def torch_seeded(torch, t, scalars):
+    return lambda: torch.nn.functional.gumbel_softmax(t["x"], 1 / scalars["inv_tau"], dim=scalars["softmax_axis"])
+
+
 def made(name, row, shape, axis, bound, *, arrays, torch, **scalars):
     steps = {f"softmax_stride_{name}": math.prod(shape[axis + 1 :]) for name in arrays if name in ("x", "dy", "y")}
     return Bench(
@@ -138,6 +161,16 @@ def benches(backend):
     yield made("gumbel_softmax_backward", "gumbel_softmax_backward_{T}", shape, 1, level, arrays=gradient,
                torch=torch_backward("softmax"), inv_tau=2.0)  # fmt: skip
     plain = {"x": Operand(shape, "normal"), "y": Operand(shape)}
+    drawn = {"inv_tau": 2.0, "seed": 5, "offset": 0}
+    yield dataclasses.replace(
+        made("gumbel_softmax_seeded", "gumbel_softmax_seeded_{T}", shape, 1, level, arrays=plain, torch=torch_seeded,
+             hard=0, **drawn), check=check_seeded(False),
+    )  # fmt: skip
+    again = {"dy": Operand(shape, "normal"), "x": Operand(shape, "normal"), "dx": Operand(shape)}
+    yield dataclasses.replace(
+        made("gumbel_softmax_seeded_backward", "gumbel_softmax_seeded_backward_{T}", shape, 1, level, arrays=again,
+             torch=torch_seeded, **drawn), check=check_seeded(True), torch=(),
+    )  # fmt: skip
     yield made("sparsemax", "sparsemax_{T}", shape, 1, level, arrays=plain, torch=torch_sorted)
     yield made("sparsemax_backward", "sparsemax_backward_{T}", shape, 1, level, arrays=gradient,
                torch=torch_backward("softmax"))  # fmt: skip

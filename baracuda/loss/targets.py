@@ -1,0 +1,123 @@
+"""Gradients of losses for their targets and variances.
+
+reduction and shapes are those of baracuda.loss.elementwise. That of the targets of mse, l1, smooth_l1, huber and of
+gaussian_nll is the gradient's of the prediction with the two in each other's place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda.descriptor import Descriptor
+from baracuda.kinds import LossKind
+from baracuda.loss.elementwise import GaussianNllDescriptor, LossDescriptor, LossPlan, PoissonNllDescriptor
+from baracuda.loss.logits import KlDivBatchDescriptor, WeightedBceWithLogitsDescriptor
+from baracuda.operands import Args, Viewable
+
+
+@dataclasses.dataclass(frozen=True)
+class BceTargetBackwardDescriptor(LossDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class BceTargetBackwardArgs(Args):
+    pred: Viewable
+    dy: Viewable
+    dtarget: Viewable
+
+
+class BceTargetBackwardPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_bce_target_backward_{T}"
+    kind = LossKind.BCE
+    descriptor_type: ClassVar[type[Descriptor]] = BceTargetBackwardDescriptor
+    args_type: ClassVar[type[Args]] = BceTargetBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedBceWithLogitsTargetBackwardDescriptor(WeightedBceWithLogitsDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedBceWithLogitsTargetBackwardArgs(Args):
+    logits: Viewable
+    dy: Viewable
+    dtarget: Viewable
+    weight: Viewable | None = None
+    pos_weight: Viewable | None = None
+
+
+class WeightedBceWithLogitsTargetBackwardPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_bce_with_logits_weighted_target_backward_{T}"
+    kind = LossKind.BCE_WITH_LOGITS
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedBceWithLogitsTargetBackwardDescriptor
+    args_type: ClassVar[type[Args]] = WeightedBceWithLogitsTargetBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class KlDivBatchTargetBackwardDescriptor(KlDivBatchDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class KlDivBatchTargetBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    dy: Viewable
+    dtarget: Viewable
+
+
+class KlDivBatchTargetBackwardPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_kl_div_batch_target_backward_{T}"
+    kind = LossKind.KL_DIV
+    descriptor_type: ClassVar[type[Descriptor]] = KlDivBatchTargetBackwardDescriptor
+    args_type: ClassVar[type[Args]] = KlDivBatchTargetBackwardArgs
+    names: ClassVar = {**LossPlan.names, "pred": "input", "log_target_flag": "log_target"}
+
+
+@dataclasses.dataclass(frozen=True)
+class PoissonNllTargetBackwardDescriptor(PoissonNllDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class PoissonNllTargetBackwardArgs(Args):
+    input: Viewable
+    dy: Viewable
+    dtarget: Viewable
+
+
+class PoissonNllTargetBackwardPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_poisson_nll_target_backward_{T}"
+    kind = LossKind.POISSON_NLL
+    descriptor_type: ClassVar[type[Descriptor]] = PoissonNllTargetBackwardDescriptor
+    args_type: ClassVar[type[Args]] = PoissonNllTargetBackwardArgs
+    names: ClassVar = {**LossPlan.names, "log_input_flag": "log_input"}
+
+
+@dataclasses.dataclass(frozen=True)
+class GaussianNllVarBackwardDescriptor(GaussianNllDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GaussianNllVarBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    var: Viewable
+    dy: Viewable
+    dvar: Viewable
+
+
+class GaussianNllVarBackwardPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_gaussian_nll_var_backward_{T}"
+    kind = LossKind.GAUSSIAN_NLL
+    descriptor_type: ClassVar[type[Descriptor]] = GaussianNllVarBackwardDescriptor
+    args_type: ClassVar[type[Args]] = GaussianNllVarBackwardArgs

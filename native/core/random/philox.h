@@ -1,0 +1,103 @@
+// Philox 4x32-10, a generator that is a function of a counter and a key (Salmon, Moraes, Dror and Shaw 2011): any number of a
+// stream is found without those before it, and is the same on every target.
+#pragma once
+
+#include <cstdint>
+
+#include "core/platform.h"
+
+namespace bk {
+
+struct PhiloxBlock {
+    uint32_t word[4];
+};
+
+namespace philox {
+
+constexpr int kRounds = 10;
+constexpr uint32_t kMultiplier[2] = {0xD2511F53u, 0xCD9E8D57u};
+constexpr uint32_t kWeyl[2] = {0x9E3779B9u, 0xBB67AE85u};
+
+BK_HD uint32_t high_of_product(uint32_t a, uint32_t b) {
+#if BK_ON_GPU
+    return __umulhi(a, b);
+#else
+    return static_cast<uint32_t>(static_cast<uint64_t>(a) * b >> 32);
+#endif
+}
+
+}  // namespace philox
+
+// The block of a 128-bit counter, `low` being its first two words.
+BK_HD PhiloxBlock philox_block(uint64_t key, uint64_t low, uint64_t high) {
+    using namespace philox;
+    uint32_t c[4] = {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
+                     static_cast<uint32_t>(high >> 32)};
+    uint32_t k[2] = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
+#if BK_ON_GPU
+#pragma unroll
+#endif
+    for (int round = 0; round < kRounds; ++round) {
+        const uint32_t first = high_of_product(kMultiplier[0], c[0]), second = high_of_product(kMultiplier[1], c[2]);
+        const uint32_t next[4] = {second ^ c[1] ^ k[0], kMultiplier[1] * c[2], first ^ c[3] ^ k[1], kMultiplier[0] * c[0]};
+        for (int i = 0; i < 4; ++i) c[i] = next[i];
+        for (int i = 0; i < 2; ++i) k[i] += kWeyl[i];
+    }
+    return {{c[0], c[1], c[2], c[3]}};
+}
+
+// Uniform in (0, 1), of a number's words. f32: (word + 1/2) / 2^32, as f32 rounds it, and at most 1 - 2^-24; f64: the midpoints
+// of 2^52 intervals.
+template <class C>
+struct UniformOf;
+
+template <>
+struct UniformOf<float> {
+    static constexpr int kWords = 1;
+    static BK_HD float of(const uint32_t* word) {
+        const float u = static_cast<float>(word[0]) * 0x1p-32f + 0x1p-33f;
+        return u < 1.0f ? u : 1.0f - 0x1p-24f;
+    }
+};
+
+template <>
+struct UniformOf<double> {
+    static constexpr int kWords = 2;
+    static BK_HD double of(const uint32_t* word) {
+        const uint64_t bits = static_cast<uint64_t>(word[1]) << 32 | word[0];
+        return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
+    }
+};
+
+// Number i of the stream of a seed: kNumbers of them are a block, whose counter is i / kNumbers.
+template <class C>
+struct RandomStream {
+    static constexpr int kWords = UniformOf<C>::kWords, kNumbers = 4 / kWords;
+    uint64_t seed, offset;
+
+    // The words of `Count` numbers from number `offset + i` on, a multiple of kNumbers.
+    template <int Count>
+    BK_HD void block_words(uint64_t i, uint32_t* words) const {
+        constexpr int kBlocks = Count / kNumbers;
+#if BK_ON_GPU
+#pragma unroll
+#endif
+        for (int b = 0; b < kBlocks; ++b) {
+            const PhiloxBlock block = philox_block(seed, (offset + i) / kNumbers + static_cast<unsigned>(b), 0);
+            for (int k = 0; k < 4; ++k) words[4 * b + k] = block.word[k];
+        }
+    }
+    // The words of one number.
+    BK_HD void words(uint64_t i, uint32_t* words) const {
+        const uint64_t number = offset + i;
+        const PhiloxBlock block = philox_block(seed, number / kNumbers, 0);
+        const unsigned place = static_cast<unsigned>(number % kNumbers) * kWords;
+        for (int w = 0; w < kWords; ++w) {
+            uint32_t found = block.word[w];
+            for (int k = kWords; k < 4; k += kWords) found = place == static_cast<unsigned>(k) ? block.word[k + w] : found;
+            words[w] = found;
+        }
+    }
+};
+
+}  // namespace bk

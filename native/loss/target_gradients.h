@@ -1,0 +1,162 @@
+// Gradients of losses for what is not their prediction: targets that are shares or rates, and variances.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/math/math.h"
+#include "core/pointwise/pointwise.h"
+#include "loss/elementwise_loss.h"
+#include "loss/likelihood.h"
+#include "loss/logits.h"
+#include "loss/reduction.h"
+
+namespace bk {
+
+// log(1 - pred) - log(pred), each bounded as the loss bounds it.
+template <class T>
+struct BceTargetGradient {
+    using C = compute_t<T>;
+    C factor;
+    BK_HD C operator()(C pred, C dy) const {
+        using Term = Bce::Term<T>;
+        return (Term::bounded(math::log1p<T>(-pred)) - Term::bounded(math::log<T>(pred))) * (dy * factor);
+    }
+};
+
+// w (p log(1 + exp(-x)) - log(1 + exp(x))), which is -x where both weights are 1.
+template <class T>
+struct WeightedBceTargetGradient {
+    using C = compute_t<T>;
+    RepeatedWeight<C> weight, positive;
+    C factor;
+
+    struct Piece {
+        static constexpr bool has_rare = false;
+        typename RepeatedWeight<C>::Run weight, positive;
+        int64_t count;
+        C factor;
+        BK_HD C operator()(int64_t k, C x, C dy) const {
+            const C excess = share(positive(k) - C(1), Logit<T>::of(x).cost_of_yes);
+            return weight(k) * (excess - x) * (dy * factor);
+        }
+    };
+    BK_HD Piece at(int64_t i) const {
+        const auto w = weight.at(i), p = positive.at(i);
+        return {w, p, w.count < p.count ? w.count : p.count, factor};
+    }
+};
+
+// log(target) + 1 - pred of a target that has a probability; exp(target) (target + 1 - pred) of a logarithm.
+template <class T>
+struct KlDivTargetGradient {
+    using C = compute_t<T>;
+    C factor;
+    int32_t is_log;
+    BK_HD C operator()(C pred, C target, C dy) const {
+        if (is_log) return share(math::exp<T>(target), target - pred + C(1)) * (dy * factor);
+        return math::select(target > C(0), (math::log<T>(target) - pred + C(1)) * (dy * factor), C(0));
+    }
+};
+
+template <class T>
+struct PoissonTargetGradient {
+    using C = compute_t<T>;
+    C factor;
+    int32_t is_log;
+    BK_HD C operator()(C x, C dy) const { return -(is_log ? x : math::log<T>(x)) * (dy * factor); }
+};
+
+// (1 - (x - target)^2 / v) / (2 v) with v = max(var, eps): as if the bound were not there.
+template <class T>
+struct GaussianVarianceGradient {
+    using C = compute_t<T>;
+    C factor, least;
+    BK_HD C operator()(C x, C target, C var, C dy) const {
+        const C v = math::max(var, least), d = x - target;
+        return C(0.5) * (C(1) - d * (d / v)) / v * (dy * factor);
+    }
+};
+
+template <class T>
+struct BceTargetBackward {
+    int64_t numel;
+    int32_t reduction_mode;
+
+    Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
+    Work work() const { return all_or_none(numel); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    Status run(const T* pred, const T* dy, T* dtarget, const Launch& launch) const {
+        const BceTargetGradient<T> gradient{factor_of_loss<compute_t<T>>(numel, reduction_mode)};
+        return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(pred, dy));
+    }
+};
+
+template <class T>
+struct WeightedBceTargetBackward {
+    using C = compute_t<T>;
+    int64_t numel;
+    int64_t weight_extent;
+    int64_t pos_weight_extent;
+    int32_t reduction_mode;
+
+    Status check() const { return check_repeated(numel, weight_extent, pos_weight_extent, reduction_mode); }
+    Work work() const { return all_or_none(numel); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    Status run(const T* logits, const C* weight, const C* pos_weight, const T* dy, T* dtarget, const Launch& launch) const {
+        const WeightedBceTargetGradient<T> gradient{RepeatedWeight<C>::of(weight, weight_extent),
+                                                    RepeatedWeight<C>::of(pos_weight, pos_weight_extent),
+                                                    factor_of_loss<C>(numel, reduction_mode)};
+        return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(logits, dy));
+    }
+};
+
+template <class T>
+struct KlDivTargetBackward {
+    int64_t numel;
+    int32_t reduction_mode;
+    int64_t batch;
+    int32_t log_target_flag;
+
+    Status check() const { return KlDivBatch<T>::check_batch(numel, reduction_mode, batch); }
+    Work work() const { return all_or_none(numel); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    Status run(const T* pred, const T* target, const T* dy, T* dtarget, const Launch& launch) const {
+        const KlDivTargetGradient<T> gradient{factor_of_loss<compute_t<T>>(batch, reduction_mode), log_target_flag};
+        return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(pred, target, dy));
+    }
+};
+
+template <class T>
+struct PoissonNllTargetBackward {
+    int64_t numel;
+    int32_t reduction_mode;
+    int32_t log_input_flag;
+
+    Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
+    Work work() const { return all_or_none(numel); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    Status run(const T* input, const T* dy, T* dtarget, const Launch& launch) const {
+        const PoissonTargetGradient<T> gradient{factor_of_loss<compute_t<T>>(numel, reduction_mode), log_input_flag};
+        return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(input, dy));
+    }
+};
+
+template <class T>
+struct GaussianNllVarBackward {
+    using C = compute_t<T>;
+    int64_t numel;
+    int32_t reduction_mode;
+    double eps;
+
+    Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
+    Work work() const { return all_or_none(numel); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    Status run(const T* input, const T* target, const T* var, const T* dy, T* dvar, const Launch& launch) const {
+        const GaussianVarianceGradient<T> gradient{factor_of_loss<C>(numel, reduction_mode), static_cast<C>(eps)};
+        return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dvar), inputs(input, target, var, dy));
+    }
+};
+
+}  // namespace bk
