@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -31,7 +32,7 @@ def main() -> int:
     least, seconds = (5, 0.02) if options.quick else (20, options.seconds)
     stream = make_stream(torch) if on_gpu else 0
     data = Data(library, torch, stream)
-    clock = make_clock(data, least, seconds)
+    clock = make_clock(data, least, seconds, options.threads)
     facts = environment(library, torch)
     if options.threads and not on_gpu:
         facts["threads"] = options.threads
@@ -44,9 +45,11 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     start = time.perf_counter()
     copies = measure_copy(data, clock, size)
-    brief = make_clock(data, 5 if options.quick else 12, 0.02 if options.quick else options.seconds / 6)
+    brief = make_clock(
+        data, 5 if options.quick else 12, 0.02 if options.quick else options.seconds / 6, options.threads
+    )
     numel = options.numel or 1 << (20 if options.quick else 26 if size == "cuda" else 24)
-    for bench in problems.benches(size, options.only, numel, options.pointwise):
+    for bench in problems.benches(size, options.only or (), numel, options.pointwise):
         for dtype in bench.dtypes:
             if bench.brief or dtype in options.dtypes.split(","):
                 rows.append(measure(Problem(data, bench, dtype), brief if bench.brief else clock))
@@ -54,12 +57,13 @@ def main() -> int:
     copies += measure_copy(data, clock, size)
     ceiling = max(copy["bytes_per_second"] for copy in copies)
     for row in rows:
-        judge(row, rows, ceiling)
+        judge(row, rows, ceiling, clock.figure)
     host = host_costs(data)
     document = {
         "environment": facts,
         "problems": size,
         "ceiling": ceiling,
+        "figure": clock.figure,
         "copies": copies,
         "rows": rows,
         "host": host,
@@ -83,7 +87,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
     parser.add_argument("--quick", action="store_true", help="small problems, few repetitions")
     parser.add_argument("--json", metavar="FILE", help="write the results there, too")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only the problems whose name contains TEXT")
+    parser.add_argument(
+        "--only", action="append", metavar="TEXT", help="only problems whose name contains TEXT; several times: any"
+    )
     parser.add_argument("--dtypes", default="f32,bf16", help="default: f32,bf16")
     parser.add_argument("--threads", type=int, help="on the CPU; default: all")
     parser.add_argument("--pointwise", action="store_true", help="only the elementwise family")
@@ -105,8 +111,8 @@ def make_stream(torch: Any) -> int:
     return int(stream)
 
 
-def make_clock(data: Data, least: int, seconds: float) -> Any:
-    return Events(least, seconds, data.stream) if data.device == "cuda" else WallClock(least, seconds)
+def make_clock(data: Data, least: int, seconds: float, threads: int | None) -> Any:
+    return Events(least, seconds, data.stream) if data.device == "cuda" else WallClock(least, seconds, threads)
 
 
 def measure_copy(data: Data, clock: Any, size: str) -> list[dict[str, Any]]:
@@ -144,30 +150,41 @@ def measure(problem: Any, clock: Any) -> dict[str, Any]:
     others = problem.peers(on_gpu)
     times = clock.measure([ours, *(call for _, call in others)])
     named = [(name, time) for (name, _), time in zip(others, times[1:])]
-    peer = min(named, key=lambda item: item[1].median, default=None)
+    figure = clock.figure
+    peer = min(named, key=lambda item: getattr(item[1], figure), default=None)
     bounds = [bound for bound in bench.bounds if dtype in (bound.dtypes or (dtype,))]
-    say(f"  {bench.name} {dtype}: {error or f'{times[0].median:.1f} us'}")
+    peers = fastest(named, figure)
+    beside = "".join(f", {name} {took:.1f}" for name, took in peers.items())
+    say(f"  {bench.name} {dtype}: {error or f'{getattr(times[0], figure):.1f} us'}{beside}")
     return {
         "op": problem.op, "name": bench.name, "dtype": dtype, "bytes": problem.nbytes,
         "workspace_bytes": problem.workspace.nbytes if problem.workspace else 0,
         "ours_us": None if error else vars(times[0]), "peer": peer[0] if peer else None,
-        "peer_us": vars(peer[1]) if peer else None,
+        "peer_us": vars(peer[1]) if peer else None, "peers_us": peers,
         "bounds": [{"kind": bound.kind, "value": bound.value, "other": bound.other} for bound in bounds],
         "error": error,
     }  # fmt: skip
 
 
-def judge(row: dict[str, Any], rows: list[dict[str, Any]], ceiling: float) -> None:
+def fastest(times: list[tuple[str, Any]], figure: str) -> dict[str, float]:
+    """Of each peer that has several ways, the best."""
+    found: dict[str, float] = {}
+    for name, took in times:
+        found[name] = min(found.get(name, math.inf), getattr(took, figure))
+    return found
+
+
+def judge(row: dict[str, Any], rows: list[dict[str, Any]], ceiling: float, figure: str) -> None:
     """Add the ratios, and whether every bound is met; None where one cannot be told."""
-    ours = row["ours_us"]["median"] if row["ours_us"] else None
-    row["times_peer"] = row["peer_us"]["median"] / ours if ours and row["peer_us"] else None
+    ours = row["ours_us"][figure] if row["ours_us"] else None
+    row["times_peer"] = row["peer_us"][figure] / ours if ours and row["peer_us"] else None
     row["of_copy"] = row["bytes"] / (ours * 1e-6) / ceiling if ours else None
     verdicts = []
     for bound in row["bounds"]:
         if bound["kind"] == "times":
             same = (r["ours_us"] for r in rows if (r["name"], r["dtype"]) == (bound["other"], row["dtype"]))
             other = next(same, None)
-            verdicts.append(ours <= bound["value"] * other["median"] if ours and other else None)
+            verdicts.append(ours <= bound["value"] * other[figure] if ours and other else None)
         else:
             reached = row["of_copy" if bound["kind"] == "copy" else "times_peer"]
             verdicts.append(None if reached is None else reached >= bound["value"])

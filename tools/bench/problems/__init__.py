@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tools.bench.problems import elementwise
 from tools.bench.record import Bench, row_named
@@ -18,15 +18,21 @@ FAMILIES = [module for module in MODULES if module is not elementwise and hasatt
 UNMEASURED: dict[str, str] = {k: v for module in MODULES for k, v in getattr(module, "UNMEASURED", {}).items()}
 
 
-def benches(backend: str, only: str = "", numel: int = 1 << 16, pointwise: bool = False) -> Iterator[Bench]:
-    """Those of a backend whose name contains `only`; `pointwise` leaves the elementwise ones, of `numel` elements."""
+def benches(backend: str, only: Sequence[str] = (), numel: int = 1 << 16, pointwise: bool = False) -> Iterator[Bench]:
+    """Those of a backend whose name contains one of `only`, where it has any; `pointwise` leaves the elementwise ones,
+    which have `numel` elements.
+    """
+
+    def wanted(bench: Bench) -> bool:
+        return not only or any(text in bench.name for text in only)
+
     if not pointwise:
         for family in (elementwise.lerp, *(module.benches for module in FAMILIES)):
             for bench in family(backend):
                 for each in (bench, *_variants(bench)):
-                    if only in each.name:
+                    if wanted(each):
                         yield each
-    yield from (bench for bench in elementwise.benches(backend, numel) if only in bench.name)
+    yield from (bench for bench in elementwise.benches(backend, numel) if wanted(bench))
 
 
 def _variants(bench: Bench) -> Iterator[Bench]:
