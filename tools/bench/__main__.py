@@ -52,7 +52,10 @@ def main() -> int:
     for bench in problems.benches(size, options.only or (), numel, options.pointwise):
         for dtype in bench.dtypes:
             if bench.brief or dtype in options.dtypes.split(","):
-                rows.append(measure(Problem(data, bench, dtype), brief if bench.brief else clock))
+                try:
+                    rows.append(measure(Problem(data, bench, dtype), brief if bench.brief else clock))
+                except bk.UnsupportedError:  # a library of some families
+                    say(f"  {bench.name} {dtype}: the library lacks it")
     rows = [row for row in rows if row]
     copies += measure_copy(data, clock, size)
     ceiling = max(copy["bytes_per_second"] for copy in copies)
