@@ -221,7 +221,7 @@ Status run_scan(const Launch&, const ScanAxes<sizeof...(Out) + sizeof...(In)>& a
     }
     State before[kMostScanChunks];
     const int64_t chunks = ceil_div(axes.length, work.chunk());
-    const bool shares_row = rows == 1 && chunks > 1;
+    const bool shares_row = rows == 1 && chunks > 1 && threads > 1;
     const auto pass = [&](bool is_first) {
         const int64_t items = shares_row ? chunks : rows, grain = shares_row ? 1 : grain_for(bytes * axes.length);
         parallel_ranges(items, grain, [&](int64_t begin, int64_t end) {
