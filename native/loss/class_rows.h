@@ -54,14 +54,18 @@ BK_HD compute_t<T> exponentials(compute_t<T> (&x)[N], compute_t<T> base) {
 // log(sum of exp(x)) - x[target]. An index outside the classes, or `ignored`, gives a term and gradients of 0.
 template <class T>
 struct CrossEntropyRows : RowDefaults {
-    static constexpr bool kOnePass = true;
+    static constexpr bool kTwice = !kRowsStayOnChip;  // the first pass finds the largest
+    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice;
     using C = compute_t<T>;
     struct Acc {
         C max, sum, picked;  // of exp(x - base_of(max)); x[target]
     };
-    struct Row {
+    struct Row : LargestKnown<kTwice> {
         int32_t target;
-        C scale, max, factor, term;
+        C scale, max = 0, factor = 0, term = 0;
+
+        Row() = default;
+        BK_HD Row(int32_t at, C by) : target(at), scale(by) {}
     };
     struct Part {
         C factor;
@@ -73,7 +77,7 @@ struct CrossEntropyRows : RowDefaults {
 
     BK_HD Row start(int64_t target, C dy = C(1)) const {
         const bool valid = target >= 0 && target < classes && target != ignored;
-        return {valid ? static_cast<int32_t>(target) : -1, dy * factor, 0, 0, 0};
+        return {valid ? static_cast<int32_t>(target) : -1, dy * factor};
     }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return -C(INFINITY); }
@@ -81,10 +85,16 @@ struct CrossEntropyRows : RowDefaults {
 
     template <class W, int N>
     BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
+        if constexpr (kTwice) {
+            if (!row.knows_max) return {max_of(x), C(0), C(0)};
+            const C picked = picked_of(x, where, row.target);
+            return {row.max, exponentials<T>(x, row.max), picked};
+        }
         const C max = max_of(x), picked = picked_of(x, where, row.target);
         return {max, exponentials<T>(x, base_of(max)), picked};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        if constexpr (kTwice) return {math::max(a.max, b.max), a.sum + b.sum, a.picked + b.picked};
         const bool first = a.max > b.max;
         const Acc high = first ? a : b, low = first ? b : a;
         return {high.max, high.sum + low.sum * math::exp<T>(low.max - base_of(high.max)), a.picked + b.picked};
@@ -96,11 +106,16 @@ struct CrossEntropyRows : RowDefaults {
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row.max = base_of(all.max);
+        if constexpr (kTwice)
+            if (!row.knows_max) return row.knows_max = true;
         row.term = row.target < 0 ? C(0) : math::log<T>(all.sum) + (row.max - all.picked);
         row.factor = row.scale / all.sum;
         return false;
     }
-    BK_HD Part part(const Row& row, const Acc& mine) const { return {math::exp<T>(base_of(mine.max) - row.max) * row.factor}; }
+    BK_HD Part part(const Row& row, [[maybe_unused]] const Acc& mine) const {
+        if constexpr (kTwice) return {row.factor};
+        return {math::exp<T>(base_of(mine.max) - row.max) * row.factor};
+    }
     BK_HD Pack<C> map(const Row& row, const Part& part, int64_t j, Held e) const {
         const C share = e * part.factor - math::select(static_cast<int32_t>(j) == row.target, row.scale, C(0));
         return pack(math::select(row.target < 0, C(0), share));

@@ -17,6 +17,7 @@ struct NormColumns {
         C products, slopes;  // of those before
     };
     static constexpr bool ignores_index = true;
+    static constexpr int kMoving = 2;  // statistics and gamma are those of a row or of a channel
 
     bool is_centered, has_gamma;
 

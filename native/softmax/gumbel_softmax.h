@@ -24,9 +24,9 @@ BK_HD compute_t<T> with_gumbel_noise(compute_t<T> x, float u) {
 }
 
 template <class T>
-struct GumbelSoftmaxRows : SoftmaxRows<T> {
+struct GumbelSoftmaxRows : SoftmaxRows<T, false> {  // noise is not cheap to make twice
     using C = compute_t<T>;
-    using typename SoftmaxRows<T>::Row;
+    using typename SoftmaxRows<T, false>::Row;
     C inv_tau;
     BK_HD C hold(const Row&, int64_t, C x, float u) const { return with_gumbel_noise<T>(x, u) * inv_tau; }
 };

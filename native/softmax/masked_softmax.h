@@ -31,7 +31,7 @@ struct MaskedSoftmaxRows : SoftmaxRows<T> {
         return math::select(masked, -C(INFINITY), x * scale + math::select(has_bias, bias, C(0)));
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t n) const {
-        SoftmaxRows<T>::finish(row, all, n);
+        if (SoftmaxRows<T>::finish(row, all, n)) return true;
         if (all.max == -C(INFINITY) && all.sum == C(0)) {
             row.max = 0;
             row.factor = 0;

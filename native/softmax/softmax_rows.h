@@ -10,16 +10,17 @@
 namespace bk::op {
 
 // exp(x - m) / s or x - m - ln s, with m the largest of a row and s the sum of exp(x - m). Each group of elements is reduced by
-// its own largest, so that one exponential an element is enough; groups meet in exp(m_group - m).
-template <class T>
+// its own largest, so that one exponential an element is enough; groups meet in exp(m_group - m). Where elements are cheap to
+// read twice, the first pass finds m for all.
+template <class T, bool kTwice = !kRowsStayOnChip>
 struct SoftmaxRows : RowDefaults {
-    static constexpr bool kOnePass = true;
+    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice;
     using C = compute_t<T>;
     struct Acc {
         C max, sum;  // of exp(x - base_of(max))
     };
-    struct Row {
-        C max, factor;  // 1 / s, or ln s
+    struct Row : LargestKnown<kTwice> {
+        C max = 0, factor = 0;  // 1 / s, or ln s
     };
     struct Part {
         C factor, base, log_sum;  // y = x factor - base - log_sum, where two of them change nothing
@@ -31,14 +32,22 @@ struct SoftmaxRows : RowDefaults {
     // What is subtracted: nothing from a group that has only -inf, whose exponentials are 0.
     static BK_HD C base_of(C max) { return math::select(max == -C(INFINITY), C(0), max); }
 
+    BK_HD bool keeps_elements() const { return log; }
     BK_HD Row start() const { return {}; }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return -C(INFINITY); }
     BK_HD Acc identity() const { return {-C(INFINITY), C(0)}; }
 
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&x)[N], const W&) const {
-        const C max = max_of(x), base = base_of(max);
+    BK_HD Acc sum_up([[maybe_unused]] const Row& row, Held (&x)[N], const W&) const {
+        C max;
+        if constexpr (kTwice) {
+            if (!row.knows_max) return {max_of(x), C(0)};
+            max = row.max;
+        } else {
+            max = max_of(x);
+        }
+        const C base = base_of(max);
         C e[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) e[i] = math::exp_of_negative<T>(x[i] - base);
@@ -47,6 +56,7 @@ struct SoftmaxRows : RowDefaults {
         return {max, sum_of(e)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        if constexpr (kTwice) return {math::max(a.max, b.max), a.sum + b.sum};  // no sums, or of the same base
         const bool first = a.max > b.max;
         const Acc high = first ? a : b, low = first ? b : a;
         return {high.max, high.sum + low.sum * math::exp_of_negative<T>(low.max - base_of(high.max))};
@@ -57,11 +67,15 @@ struct SoftmaxRows : RowDefaults {
         return {max, lanes.sum(mine.sum * math::exp_of_negative<T>(mine.max - base_of(max)))};
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
-        row = {all.max, log ? math::log<T>(all.sum) : C(1) / all.sum};
+        row.max = all.max;
+        if constexpr (kTwice)
+            if (!row.knows_max) return row.knows_max = true;
+        row.factor = log ? math::log<T>(all.sum) : C(1) / all.sum;
         return false;
     }
-    BK_HD Part part(const Row& row, const Acc& mine) const {
+    BK_HD Part part(const Row& row, [[maybe_unused]] const Acc& mine) const {
         if (log) return {C(1), row.max, row.factor};
+        if constexpr (kTwice) return {row.factor, C(0), C(0)};
         return {math::exp_of_negative<T>(base_of(mine.max) - row.max) * row.factor, C(0), C(0)};
     }
     BK_HD Pack<C> map(const Row&, const Part& part, int64_t, Held x) const {

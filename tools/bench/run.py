@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -62,11 +63,15 @@ class Run:
         """A row for the problem, whatever becomes of it."""
         try:
             row = measure(Problem(self.data, bench, dtype), self.brief if bench.brief else self.clock)
+        except bk.UnsupportedError as error:
+            if "families" in self.data.library.build_info or "dtypes" in self.data.library.build_info:
+                return say(f"  {bench.name} {dtype}: this part of the library lacks it")
+            row = failed(bench, dtype, described(error))
         except Exception as error:  # one problem's, of an op or of a peer, is no other's
             row = failed(bench, dtype, described(error))
             self.check_device()
         if row:
-            say(f"  {bench.name} {dtype}: {row['error'] or '{:.1f} us'.format(row['ours_us']['median'])}")
+            say(f"  {bench.name} {dtype}: {row['error'] or told(row, self.clock.figure)}")
             self.rows.append(row)
             if time.perf_counter() - self._saved > _SAVE:
                 self.save()
@@ -111,7 +116,7 @@ class Run:
     def document(self, *, finished: bool) -> dict[str, Any]:
         ceiling = max((copy["bytes_per_second"] for copy in self.copies), default=None)
         for row in self.rows:
-            judge(row, self.rows, ceiling)
+            judge(row, self.rows, ceiling, self.clock.figure)
         return {
             "environment": self.facts,
             "problems": self.size,
@@ -120,6 +125,7 @@ class Run:
             "unreached": self.unreached,
             "errors": self.errors,
             "ceiling": ceiling,
+            "figure": self.clock.figure,
             "copies": self.copies,
             "rows": self.rows,
             "host": self.host,
@@ -145,17 +151,18 @@ def measure(problem: Problem, clock: Any) -> Row:
     others = problem.peers(problem.data.device == "cuda")
     times = clock.measure([ours, *(call for _, call in others)])
     named = [(name, time) for (name, _), time in zip(others, times[1:])]
-    peer = min(named, key=lambda item: item[1].median, default=None)
+    peer = min(named, key=lambda item: getattr(item[1], clock.figure), default=None)
     return {
         **named_row(bench, dtype), "bytes": problem.nbytes,
         "workspace_bytes": problem.workspace.nbytes if problem.workspace else 0, "ours_us": vars(times[0]),
-        "peer": peer[0] if peer else None, "peer_us": vars(peer[1]) if peer else None, "error": "",
+        "peer": peer[0] if peer else None, "peer_us": vars(peer[1]) if peer else None,
+        "peers_us": fastest(named, clock.figure), "error": "",
     }  # fmt: skip
 
 
 def failed(bench: Bench, dtype: str, error: str) -> Row:
     """The line of a problem whose results are wrong, or that raised."""
-    missing = dict.fromkeys(("bytes", "workspace_bytes", "ours_us", "peer", "peer_us"))
+    missing = dict.fromkeys(("bytes", "workspace_bytes", "ours_us", "peer", "peer_us", "peers_us"))
     return {**named_row(bench, dtype), **missing, "error": error}
 
 
@@ -171,17 +178,31 @@ def described(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def judge(row: Row, rows: Iterable[Row], ceiling: float | None) -> None:
+def fastest(times: Iterable[tuple[str, Any]], figure: str) -> dict[str, float]:
+    """Of each peer that has several ways, the best."""
+    found: dict[str, float] = {}
+    for name, took in times:
+        found[name] = min(found.get(name, math.inf), getattr(took, figure))
+    return found
+
+
+def told(row: Row, figure: str) -> str:
+    return f"{row['ours_us'][figure]:.1f} us" + "".join(
+        f", {name} {took:.1f}" for name, took in row["peers_us"].items()
+    )
+
+
+def judge(row: Row, rows: Iterable[Row], ceiling: float | None, figure: str) -> None:
     """Add the ratios, and whether every bound is met; None where one cannot be told."""
-    ours = row["ours_us"]["median"] if row["ours_us"] else None
-    row["times_peer"] = row["peer_us"]["median"] / ours if ours and row["peer_us"] else None
+    ours = row["ours_us"][figure] if row["ours_us"] else None
+    row["times_peer"] = row["peer_us"][figure] / ours if ours and row["peer_us"] else None
     row["of_copy"] = row["bytes"] / (ours * 1e-6) / ceiling if ours and ceiling else None
     verdicts = []
     for bound in row["bounds"]:
         if bound["kind"] == "times":
             same = (r["ours_us"] for r in rows if (r["name"], r["dtype"]) == (bound["other"], row["dtype"]))
             other = next(same, None)
-            verdicts.append(ours <= bound["value"] * other["median"] if ours and other else None)
+            verdicts.append(ours <= bound["value"] * other[figure] if ours and other else None)
         else:
             reached = row["of_copy" if bound["kind"] == "copy" else "times_peer"]
             verdicts.append(None if reached is None else reached >= bound["value"])

@@ -17,6 +17,7 @@ _MOST = 2000
 class Times:
     """Microseconds a call."""
 
+    least: float
     p20: float
     median: float
     p80: float
@@ -25,18 +26,23 @@ class Times:
     @classmethod
     def of(cls, samples: Sequence[float]) -> Times:
         p20, median, p80 = np.percentile(samples, (20, 50, 80))
-        return cls(float(p20), float(median), float(p80), len(samples))
+        return cls(float(min(samples)), float(p20), float(median), float(p80), len(samples))
 
 
 class WallClock:
     """For calls that return when their work is done.
 
     Candidates take turns in a random order, so that noise, and the cache that one leaves to the next, hit all alike.
+    They are judged by the least, which other work on the machine adds little to; the time of one thread is that of its
+    processor, to which such work does not count.
     """
 
-    def __init__(self, least: int, seconds: float) -> None:
+    figure = "least"
+
+    def __init__(self, least: int, seconds: float, threads: int | None) -> None:
         self.least = least
         self.seconds = seconds
+        self.now = time.thread_time if threads == 1 else time.perf_counter
 
     def measure(self, calls: Sequence[Call]) -> list[Times]:
         samples: list[list[float]] = [[] for _ in calls]
@@ -46,9 +52,9 @@ class WallClock:
         order = np.random.default_rng(0)
         while rounds < self.least or (spent < self.seconds * len(calls) and rounds < _MOST):
             for k in order.permutation(len(calls)):
-                start = time.perf_counter()
+                start = self.now()
                 calls[k]()
-                samples[k].append((time.perf_counter() - start) * 1e6)
+                samples[k].append((self.now() - start) * 1e6)
                 spent += samples[k][-1] * 1e-6
             rounds += 1
             if rounds >= 3 and spent > 20 * self.seconds * len(calls):
@@ -58,6 +64,8 @@ class WallClock:
 
 class Events:
     """For calls that enqueue on `stream`: one event before and one after each call."""
+
+    figure = "median"
 
     def __init__(self, least: int, seconds: float, stream: int) -> None:
         from cuda.bindings import runtime

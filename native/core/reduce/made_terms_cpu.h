@@ -28,10 +28,13 @@ struct MadeTerms {
     int64_t step[Operands] = {};
 
     int64_t most() const { return kMost; }
+    bool lie_dense() const { return false; }
     int place(int operand) const { return operand < inputs ? Operands - inputs + operand : operand - inputs; }
 
     class Reader {
     public:
+        static constexpr bool kInMemory = false;
+
         explicit Reader(const MadeTerms& terms) : terms_(terms) {}
 
         void move_to(const int64_t* base) {

@@ -7,7 +7,9 @@
 //   using Values = std::index_sequence<...>;        a number for each value of a term
 //   int64_t bytes;                                  that a term takes
 //   int64_t most() const;                           neighbours at a time of such int64_t step[kOperands] from one to the next
-//   struct Reader { Reader(const Terms&); void move_to(const int64_t* base);
+//   bool lie_dense() const;                         whether all neighbours are in memory, side by side; of inputs from number
+//                                                   kMoving of the reducer on, if it has that: one element for all of them
+//   struct Reader { static constexpr bool kInMemory; Reader(const Terms&); void move_to(const int64_t* base);
 //       Pack<const C*...> read(const int64_t* offset, int64_t index, int64_t count, int64_t left); };
 //
 // A Reader is a thread's. It reads `count` neighbours at `offset` from `base`, in elements of each operand; `left` of them will
@@ -31,6 +33,8 @@ constexpr int64_t kMostAccs =
     8192 / static_cast<int64_t>(sizeof(Acc)) < 1024 ? 8192 / static_cast<int64_t>(sizeof(Acc)) / 16 * 16 : 1024;
 constexpr int64_t kTermAccs = 128;    // at most, of one result
 constexpr int64_t kGatherSpan = 128;  // neighbours that do not lie side by side are copied
+constexpr int64_t kShortAccs = 16;    // of a result of few terms
+constexpr int64_t kLinesAtOnce = 8;   // that are added to Accs in registers
 // A long reduction with few results is split into as many parts, whatever the number of threads.
 constexpr int64_t kReduceParts = 64;
 constexpr int64_t kReducePartTerms = 4096;
@@ -58,21 +62,26 @@ struct TermsInMemory {
         T at[kGatherSpan];
     };
     Pack<const In*...> pointer;
+    int moving;
     int64_t step[kOperands] = {};
     int64_t bytes = (static_cast<int64_t>(sizeof(In)) + ...);
 
-    int64_t most() const {
-        for (const int64_t s : step)
-            if (s != 1) return kGatherSpan;
-        return kMost;
+    int64_t most() const { return lie_dense() ? kMost : kGatherSpan; }
+
+    bool lie_dense() const {
+        for (int k = 0; k < kOperands; ++k)
+            if (step[k] != (k < moving ? 1 : 0)) return false;
+        return true;
     }
 
     struct Reader {
+        static constexpr bool kInMemory = true;
         const TermsInMemory& terms;
+        bool is_dense;
         Pack<const In*...> from;
         Pack<Buffer<In>...> copies;
 
-        BK_HD explicit Reader(const TermsInMemory& all) : terms(all) {}
+        BK_HD explicit Reader(const TermsInMemory& all) : terms(all), is_dense(all.lie_dense()) {}
         BK_HD void move_to(const int64_t* base) { move_to(base, Values{}); }
         BK_HD auto read(const int64_t* offset, int64_t, int64_t count, int64_t) { return read(offset, count, Values{}); }
 
@@ -83,18 +92,64 @@ struct TermsInMemory {
         }
         template <size_t... I>
         BK_HD auto read(const int64_t* offset, int64_t count, std::index_sequence<I...>) {
-            return pack(side_by_side(get<I>(from) + offset[I], count, terms.step[I], get<I>(copies).at)...);
+            return pack((is_dense ? get<I>(from) + offset[I]
+                                  : side_by_side(get<I>(from) + offset[I], count, terms.step[I], get<I>(copies).at))...);
         }
     };
 };
 
-template <class R, class Accs, class... In, size_t... I>
+// Inputs of a reducer that move along neighbours: all, or the first R::kMoving.
+template <class R, class = void>
+constexpr int kMovingOf = 1 << 20;
+template <class R>
+constexpr int kMovingOf<R, std::enable_if_t<(R::kMoving > 0)>> = R::kMoving;
+
+// Inputs from number kMoving on have one element for all neighbours.
+template <int kMoving, class R, class Accs, class... In, size_t... I>
 BK_HD void add_span(const R& reducer, Accs& accs, int64_t count, int64_t index, int64_t step, const Pack<const In*...>& x,
                     std::index_sequence<I...>) {
     BK_VECTOR_LOOP
     for (int64_t i = 0; i < count; ++i) {
         typename R::Acc acc = accs.load(i);
-        reducer.add(acc, index + i * step, widen(get<I>(x)[i])...);
+        reducer.add(acc, index + i * step, widen(get<I>(x)[int{I} < kMoving ? i : 0])...);
+        accs.store(i, acc);
+    }
+}
+template <class R, class Accs, class... In, class Each>
+BK_HD void add_span(const R& reducer, Accs& accs, int64_t count, int64_t index, int64_t step, bool is_dense,
+                    const Pack<const In*...>& x, Each each) {
+    constexpr int kIn = sizeof...(In);
+    if constexpr (kMovingOf<R> < kIn)
+        if (is_dense) return add_span<kMovingOf<R>>(reducer, accs, count, index, step, x, each);
+    add_span<kIn>(reducer, accs, count, index, step, x, each);
+}
+
+// `count` terms, as many behind the next ones: what hardware asks for ahead ends with a page of memory. Inlined at once,
+// for GCC takes a call that does no more than this for one without effect.
+template <class T>
+__attribute__((always_inline)) inline void ask_for(const T* x, int64_t count) {
+    for (int64_t i = 0; i < count; i += 64 / static_cast<int64_t>(sizeof(T))) __builtin_prefetch(x + 2 * count + i);
+}
+template <class... In, size_t... I>
+__attribute__((always_inline)) inline void ask_for(int64_t count, int moving, const Pack<const In*...>& x,
+                                                   std::index_sequence<I...>) {
+    ((int{I} < moving ? ask_for(get<I>(x), count) : void()), ...);
+}
+
+// add_span of kLinesAtOnce lines, which lie `line` apart in each input and whose indices do in its last entry. Each Acc is
+// loaded and stored once.
+template <class R, class Accs, class... In, size_t... I, size_t... Line>
+BK_HD void add_lines(const R& reducer, Accs& accs, int64_t count, int64_t index, int64_t step, const Pack<const In*...>& x,
+                     const int64_t* line, std::index_sequence<I...>, std::index_sequence<Line...>) {
+    const int64_t next[] = {line[I]..., line[sizeof...(I)]};
+    BK_VECTOR_LOOP
+    for (int64_t i = 0; i < count; ++i) {
+        typename R::Acc acc = accs.load(i);
+        const auto add = [&](int64_t k) {
+            reducer.add(acc, index + i * step + k * next[sizeof...(I)],
+                        widen(get<I>(x)[(int{I} < kMovingOf<R> ? i : 0) + k * next[I]])...);
+        };
+        (add(int64_t{Line}), ...);
         accs.store(i, acc);
     }
 }
@@ -119,11 +174,22 @@ BK_HD void settle_span(const R& reducer, Accs& accs, int64_t count, int64_t term
 
 // Combines the Accs of one result; their number is a power of two.
 template <class R, class Accs>
+BK_HD void combine_halves(const R& reducer, Accs& accs, int64_t half) {
+    BK_VECTOR_LOOP
+    for (int64_t i = 0; i < half; ++i) accs.store(i, reducer.combine(accs.load(i), accs.load(i + half)));
+}
+template <class R, class Accs>
 BK_HD typename R::Acc combine_span(const R& reducer, Accs& accs, int64_t count) {
-    for (int64_t half = count / 2; half > 0; half /= 2) {
-        BK_VECTOR_LOOP
-        for (int64_t i = 0; i < half; ++i) accs.store(i, reducer.combine(accs.load(i), accs.load(i + half)));
+    int64_t half = count / 2;
+    for (; half > kShortAccs / 2; half /= 2) combine_halves(reducer, accs, half);
+    if (half == kShortAccs / 2) {
+        combine_halves(reducer, accs, 8);
+        combine_halves(reducer, accs, 4);
+        combine_halves(reducer, accs, 2);
+        combine_halves(reducer, accs, 1);
+        half = 0;
     }
+    for (; half > 0; half /= 2) combine_halves(reducer, accs, half);
     return accs.load(0);
 }
 
@@ -154,7 +220,7 @@ BK_HD void store_span(const R& reducer, const Accs& accs, int64_t count, int64_t
 // How a task's Accs and terms lie.
 template <int In>
 struct ReduceSpans {
-    bool along_terms;
+    bool along_terms, are_dense;
     int64_t accs;  // along terms, of one result: a power of two
     int64_t line;  // terms of the last reduced axis
     int64_t index_step;
@@ -167,6 +233,9 @@ struct ReduceSpans {
 template <class R, class Accs, class Reader, int kIn, class Values>
 BK_HD int64_t collect(const R& reducer, const ReduceSpans<kIn>& spans, Accs& accs, int64_t used, Reader& reader, int64_t begin,
                       int64_t end, Values each) {
+    int64_t next[kIn + 1];  // from line to line: of neighbours along the results, or of `used` terms
+    for (int k = 0; k <= kIn; ++k) next[k] = spans.along_terms ? used * spans.stride[k] : spans.stride[k];
+    const int64_t whole = kLinesAtOnce * (spans.along_terms ? used : 1);
     BK_VECTOR_LOOP
     for (int64_t i = 0; i < used; ++i) accs.store(i, reducer.identity());
     int64_t started = 0, run = 0;
@@ -176,12 +245,25 @@ BK_HD int64_t collect(const R& reducer, const ReduceSpans<kIn>& spans, Accs& acc
         for (int k = 0; k <= kIn; ++k) offset[k] = signed_offset(at.of[k]);
         const int64_t stop = std::min(end, t + spans.line - t % spans.line);
         while (t < stop) {
+            if constexpr (Reader::kInMemory) {
+                if (spans.are_dense && stop - t >= whole && run + kLinesAtOnce <= kReduceRun) {
+                    const auto from = reader.read(offset, offset[kIn], used, stop - t);
+                    if (used > started) start_span(reducer, accs, std::exchange(started, used), used, from, each);
+                    if (spans.along_terms) ask_for(whole, kMovingOf<R>, from, each);
+                    add_lines(reducer, accs, used, offset[kIn], spans.index_step, from, next, each,
+                              std::make_index_sequence<kLinesAtOnce>{});
+                    if ((run += kLinesAtOnce) == kReduceRun) settle_span(reducer, accs, used, std::exchange(run, 0));
+                    for (int k = 0; k <= kIn; ++k) offset[k] += kLinesAtOnce * next[k];
+                    t += whole;
+                    continue;
+                }
+            }
             const int64_t terms = spans.along_terms ? std::min(used, stop - t) : 1;
             const int64_t count = spans.along_terms ? terms : used;
             const auto from = reader.read(offset, offset[kIn], count, spans.along_terms ? stop - t : count);
             if (count < used) settle_span(reducer, accs, used, std::exchange(run, 0));
             if (count > started) start_span(reducer, accs, std::exchange(started, count), count, from, each);
-            add_span(reducer, accs, count, offset[kIn], spans.index_step, from, each);
+            add_span(reducer, accs, count, offset[kIn], spans.index_step, spans.are_dense, from, each);
             if (count < used)
                 settle_span(reducer, accs, count, 1);
             else if (++run == kReduceRun)
@@ -193,12 +275,53 @@ BK_HD int64_t collect(const R& reducer, const ReduceSpans<kIn>& spans, Accs& acc
     return run;
 }
 
+// A result of at least kShortAccs terms, fewer than of several runs: collect() and combine_span() with loops of constant
+// length.
+template <class R, class... In, size_t... I>
+BK_HD typename R::Acc reduce_short(const R& reducer, int64_t terms, int64_t index_step, const Pack<const In*...>& x,
+                                   std::index_sequence<I...> each) {
+    AccArrays<typename R::Acc, kShortAccs> accs;
+    BK_VECTOR_LOOP
+    for (int64_t i = 0; i < kShortAccs; ++i) accs.store(i, reducer.identity());
+    start_span(reducer, accs, 0, kShortAccs, x, each);
+    const int64_t whole = terms / kShortAccs, rest = terms % kShortAccs;
+    for (int64_t k = 0; k < whole; ++k)
+        add_span<sizeof...(In)>(reducer, accs, kShortAccs, k * kShortAccs * index_step, index_step,
+                                pack((get<I>(x) + k * kShortAccs)...), each);
+    settle_span(reducer, accs, kShortAccs, whole);
+    if (rest > 0) {
+        const int64_t at = whole * kShortAccs;
+        add_span<sizeof...(In)>(reducer, accs, rest, at * index_step, index_step, pack((get<I>(x) + at)...), each);
+        settle_span(reducer, accs, rest, 1);
+    }
+    return combine_span(reducer, accs, kShortAccs);
+}
+
+// Rows of few terms that lie side by side.
+template <class R, class... Out, class... In, int kOperands>
+void reduce_short_rows(const R& reducer, const ReduceSpans<sizeof...(In)>& spans, const Outputs<Out...>& out,
+                       const TermsInMemory<In...>& terms, const Walk<kOperands, uint64_t>& walk, int64_t results) {
+    constexpr int kIn = sizeof...(In);
+    parallel_ranges(results, grain_for(terms.bytes * spans.line), [&](int64_t begin, int64_t end) {
+        typename TermsInMemory<In...>::Reader reader(terms);
+        for (int64_t result = begin; result < end; ++result) {
+            const auto at = walk(static_cast<uint64_t>(result));
+            int64_t base[kOperands];
+            for (int k = 0; k < kOperands; ++k) base[k] = signed_offset(at.of[k]);
+            reader.move_to(base);
+            const typename R::Acc acc =
+                reduce_short(reducer, spans.line, spans.index_step, reader.from, std::index_sequence_for<In...>{});
+            store_result(reducer, out.pointer, base + kIn, acc, spans.line, 0);
+        }
+    });
+}
+
 // Along terms or along results, whichever keeps vectors busy: short lines of either are poor vectors.
 template <int In, int Out>
-bool goes_along_terms(const ReducePlan<In, Out>& plan) {
+bool goes_along_terms(const ReducePlan<In, Out>& plan, bool is_dense_line) {
     const int64_t width = plan.kept.rank == 0 ? 1 : plan.kept.extent[plan.kept.rank - 1];
     const int64_t line = plan.reduced.rank == 0 ? 1 : plan.reduced.extent[plan.reduced.rank - 1];
-    if (plan.along_terms) return line >= 128 || width < 16;
+    if (plan.along_terms) return line >= (is_dense_line ? kShortAccs : 128) || width < 16;
     return width < 16 && line >= 64;
 }
 
@@ -215,26 +338,28 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
     const ReducePlan<kIn, kOut> plan = plan_reduce<R>(axes, inputs);
     const int last = plan.reduced.rank - 1, inner = plan.kept.rank - 1;
     ReduceSpans<kIn> spans{};
-    spans.along_terms = goes_along_terms(plan);
+    for (int k = 0; k < kIn; ++k) terms.step[k] = last < 0 ? 0 : plan.reduced.stride[k][last];
+    spans.along_terms = goes_along_terms(plan, terms.lie_dense() && plan.reduced.rank == 1);
     spans.line = last < 0 ? 1 : plan.reduced.extent[last];
     spans.terms = Walk<kIn + 1, uint64_t>(plan.reduced);
     for (int k = 0; k <= kIn; ++k) spans.stride[k] = last < 0 ? 0 : plan.reduced.stride[k][last];
     for (int k = 0; k < kIn; ++k)
         terms.step[k] = spans.along_terms ? spans.stride[k] : inner < 0 ? 0 : plan.kept.stride[k][inner];
     spans.index_step = spans.along_terms ? spans.stride[kIn] : 0;
+    spans.are_dense = terms.lie_dense();
     // Tasks: a part of a result, or of a block of results along the last kept axis.
     Layout<kIn + kOut> outer = plan.kept;
     int64_t width = 1, block = 1, blocks = 1, parts = 1;
     if (spans.along_terms) {
         int64_t most = std::min(kTermAccs, kAccs);
-        while (most > 16 && most * 32 > spans.line) most /= 2;
+        while (most > kShortAccs && most * (spans.are_dense ? 16 : 32) > spans.line) most /= 2;
         while (most > 1 && most > spans.line) most /= 2;
         while (most & (most - 1)) most &= most - 1;
         spans.accs = most;
     } else {
         width = plan.kept.extent[inner];
         outer.rank = inner;
-        const int64_t fair = ceil_div(plan.results, 2 * thread_count());
+        const int64_t fair = thread_count() == 1 ? plan.results : ceil_div(plan.results, 2 * thread_count());
         block = std::min({width, terms.most(), kAccs, std::max<int64_t>(64, fair)});
         blocks = ceil_div(width, block);
         block = std::min(block, ceil_div(ceil_div(width, blocks), int64_t{kBlock}) * kBlock);  // of about one size
@@ -242,6 +367,13 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
     const int64_t few = spans.along_terms ? kReduceParts : kMostParts<Acc>;
     while (parts < kReduceParts && 2 * parts * plan.results <= few && 2 * parts * kReducePartTerms <= plan.terms) parts *= 2;
     const Walk<kIn + kOut, uint64_t> walk(outer);
+    if constexpr (Terms::Reader::kInMemory && kMovingOf<R> >= kIn) {
+        const bool is_short = spans.line >= kShortAccs && spans.line < kShortAccs * kReduceRun;
+        if (spans.along_terms && spans.are_dense && is_short && plan.reduced.rank == 1) {
+            reduce_short_rows(reducer, spans, out, terms, walk, plan.results);
+            return Status::kOk;
+        }
+    }
     const int64_t part = ceil_div(plan.terms, parts), tasks = outer.numel() * blocks * parts;
     Acc partial[kMostParts<Acc>];
     int64_t step[kIn + kOut] = {};  // from result to result of a task
@@ -284,7 +416,7 @@ Status reduce(const Launch&, const ReduceAxes<sizeof...(In), sizeof...(Out)>& ax
               const Outputs<Out...>& out, const Inputs<In...>& in) {
     static_assert(sizeof(typename R::Acc) <= 40 && std::is_trivially_copyable_v<R>, "see reduce.h");
     if (axes.kept.is_empty()) return Status::kOk;
-    return reduce_spans(axes, reducer, out, TermsInMemory<In...>{in.pointer}, sizeof...(In));
+    return reduce_spans(axes, reducer, out, TermsInMemory<In...>{in.pointer, kMovingOf<R>}, sizeof...(In));
 }
 
 }  // namespace bk

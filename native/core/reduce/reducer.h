@@ -11,6 +11,7 @@
 //
 // and, where it wants them,
 //
+//   static constexpr int kMoving;                 inputs from this number on mostly stand still along neighbours
 //   Acc start(C... x) const;                      instead of identity(), for terms of which x is the first; x is added, too
 //   void settle(Acc&, int64_t terms) const;       after every kReduceRun terms at most, and before combine: how many were
 //                                                 added since the last time. Sums move what they have to a second number

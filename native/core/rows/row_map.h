@@ -62,14 +62,23 @@ namespace bk {
 
 struct Nothing {};
 
+// What a Row derives from where the first of two passes finds the largest element.
+struct KnowsLargest {
+    bool knows_max = false;
+};
+template <bool kTwice>
+using LargestKnown = std::conditional_t<kTwice, KnowsLargest, Nothing>;
+
 // What row functions have that need none of it.
 struct RowDefaults {
     static constexpr bool kOnePass = false;  // says, if true, that finish() is always false
     static constexpr bool kOnlySums =
         false;  // says, if true, that sum_up() leaves the elements as they are, and Part is Nothing
+    static constexpr bool kMapsAlone = false;   // says, if true, that map() knows the Row and what sum_up() left of an element
     static constexpr bool kHoldsZeros = false;  // says, if true, that hold() of zeros may stand in place of pad()
     static constexpr int kHeldBytes = 128;      // of a thread of a GPU
     using Part = Nothing;
+    BK_HD bool keeps_elements() const { return false; }  // says, with kMapsAlone, the same of sum_up() as kOnlySums
     BK_HD Nothing start() const { return {}; }
     template <class Row, class Acc>
     BK_HD Nothing part(const Row&, const Acc&) const {

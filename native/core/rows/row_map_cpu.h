@@ -125,7 +125,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     static constexpr int kIn = sizeof...(In), kOut = sizeof...(Out), kRowIn = sizeof...(RowIn);
     static constexpr int kMostGroups = std::max<int>(1, kHeldBytes / static_cast<int>(sizeof(Group)));
     // An output of what is held may hold it, too, until its values replace it.
-    static constexpr bool kHoldsInOutput = F::kOnePass && kOut == 1 && sizeof(Acc) <= 8 && (std::is_same_v<Out, Held> && ...);
+    static constexpr bool kHoldsInOutput =
+        (F::kMapsAlone || (F::kOnePass && sizeof(Acc) <= 8)) && kOut == 1 && (std::is_same_v<Out, Held> && ...);
 
     const F& f;
     Walk<Full + Single, uint64_t> outer;
@@ -159,37 +160,60 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             for (int i = 0; i < kRowChunk; ++i) to[i] = widen(from[i]);
     }
 
+    // A chunk in the compute type: where it lies, or in the buffer.
+    template <class T>
+    static BK_HD const compute_t<T>* widened(const T* from, compute_t<T>* buffer) {
+        if constexpr (std::is_same_v<T, compute_t<T>>) {
+            return from;
+        } else {
+            widen_chunk(buffer, from);
+            return buffer;
+        }
+    }
+
     template <size_t... I>
     BK_HD void hold(const At& at, const Row& row, const RowChunk& where, Held (&held)[kRowChunk],
                     std::index_sequence<I...>) const {
         Pack<Block<In, kRowChunk>...> raw;
-        Pack<Block<compute_t<In>, kRowChunk>...> cell;
-        (widen_chunk(get<I>(cell).cell,
-                     chunk_of(get<I>(x) + signed_offset(at.of[I]), I, where.first, where.exist, get<I>(raw).cell)),
-         ...);
+        Pack<Block<compute_t<In>, kRowChunk>...> wide;
+        const Pack<const compute_t<In>*...> cell =
+            pack(widened(chunk_of(get<I>(x) + signed_offset(at.of[I]), I, where.first, where.exist, get<I>(raw).cell),
+                         get<I>(wide).cell)...);
         BK_VECTOR_LOOP
-        for (int i = 0; i < kRowChunk; ++i) held[i] = f.hold(row, near_of(f, row, where.first + i), get<I>(cell).cell[i]...);
+        for (int i = 0; i < kRowChunk; ++i) held[i] = f.hold(row, near_of(f, row, where.first + i), get<I>(cell)[i]...);
         if (where.exist < kRowChunk)
             for (int i = where.exist; i < kRowChunk; ++i) held[i] = f.pad();
     }
 
+    // Zeros where there is no column or no element.
     template <class T>
-    static BK_HD void load_column(Block<compute_t<T>, kRowChunk>& to, const T* column, const RowChunk& where) {
-        Block<T, kRowChunk> raw;
-        memset(&raw, 0, sizeof(raw));
-        if (column != nullptr) memcpy(&raw, column + where.first, static_cast<size_t>(where.exist) * sizeof(T));
-        widen_chunk(to.cell, raw.cell);
+    static BK_HD const compute_t<T>* column_chunk(compute_t<T>* buffer, const T* column, const RowChunk& where) {
+        if (column != nullptr && where.exist == kRowChunk) return widened(column + where.first, buffer);
+        for (int i = 0; i < kRowChunk; ++i) buffer[i] = compute_t<T>(0);
+        for (int i = 0; column != nullptr && i < where.exist; ++i) buffer[i] = widen(column[where.first + i]);
+        return buffer;
     }
 
     template <class... C, size_t... O>
-    static BK_HD void put_cells(Pack<Block<compute_t<Out>, kRowChunk>...>& cell, int i, const Pack<C...>& result,
+    static BK_HD void put_cells(const Pack<compute_t<Out>*...>& cell, int i, const Pack<C...>& result,
                                 std::index_sequence<O...>) {
-        ((get<O>(cell).cell[i] = get<O>(result)), ...);
+        ((get<O>(cell)[i] = get<O>(result)), ...);
+    }
+
+    // Where a chunk of results is put: where it is to lie, if it can be, else a buffer.
+    template <class T>
+    BK_HD compute_t<T>* target_of(T* y_row, int k, const RowChunk& where, compute_t<T>* buffer) const {
+        if constexpr (std::is_same_v<T, compute_t<T>>)
+            if (y_row != nullptr && lines.is_single && lines.step[k] == 1 && where.exist == kRowChunk)
+                return y_row + where.first;
+        return buffer;
     }
 
     template <class T>
-    BK_HD void store_chunk(T* y_row, int k, const RowChunk& where, const compute_t<T>* BK_RESTRICT from) const {
+    BK_HD void store_chunk(T* y_row, int k, const RowChunk& where, const compute_t<T>* from) const {
         if (y_row == nullptr) return;
+        if constexpr (std::is_same_v<T, compute_t<T>>)
+            if (from == y_row + where.first) return;
         const bool is_dense = lines.is_single && lines.step[k] == 1 && where.exist == kRowChunk;
         Block<T, kRowChunk> buffer;
         T* BK_RESTRICT const to = is_dense ? y_row + where.first : buffer.cell;
@@ -209,16 +233,17 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     template <size_t... K, size_t... O>
     BK_HD void map(const At& at, const Row& row, const Held (&held)[kRowChunk], const Acc& mine, const RowChunk& where,
                    std::index_sequence<K...>, std::index_sequence<O...> outs) const {
-        [[maybe_unused]] Pack<Block<compute_t<Column>, kRowChunk>...> column;
-        (load_column(get<K>(column), get<K>(columns), where), ...);
-        Pack<Block<compute_t<Out>, kRowChunk>...> cell;
+        [[maybe_unused]] Pack<Block<compute_t<Column>, kRowChunk>...> wide;
+        [[maybe_unused]] const Pack<const compute_t<Column>*...> column =
+            pack(column_chunk(get<K>(wide).cell, get<K>(columns), where)...);
+        Pack<Block<compute_t<Out>, kRowChunk>...> buffer;
+        const Pack<Out*...> rows = pack((get<O>(y) == nullptr ? nullptr : get<O>(y) + signed_offset(at.of[kIn + O]))...);
+        const Pack<compute_t<Out>*...> cell = pack(target_of(get<O>(rows), kIn + O, where, get<O>(buffer).cell)...);
         const typename F::Part part = f.part(row, mine);
         BK_VECTOR_LOOP
         for (int i = 0; i < kRowChunk; ++i)
-            put_cells(cell, i, f.map(row, part, near_of(f, row, where.first + i), held[i], get<K>(column).cell[i]...), outs);
-        (store_chunk(get<O>(y) == nullptr ? nullptr : get<O>(y) + signed_offset(at.of[kIn + O]), kIn + O, where,
-                     get<O>(cell).cell),
-         ...);
+            put_cells(cell, i, f.map(row, part, near_of(f, row, where.first + i), held[i], get<K>(column)[i]...), outs);
+        (store_chunk(get<O>(rows), kIn + O, where, get<O>(cell)), ...);
     }
 
     // Positions [begin, end) chunk by chunk, in one group or each in its own. Where `in_output` is there, it has the chunks'
@@ -233,7 +258,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 group->mine = f.sum_up(row, group->held, where);
                 acc = f.combine(acc, group->mine);
             }
-            if (in_output != nullptr) exchange(work, at, first, where.exist, group, &in_output[first / kRowChunk]);
+            if (in_output != nullptr)
+                exchange(work, at, first, where.exist, group, &in_output[F::kMapsAlone ? 0 : first / kRowChunk]);
             if constexpr (kOut > 0) {
                 if (work & kMaps)
                     map(at, row, group->held, group->mine, where, std::index_sequence_for<Column...>{},
@@ -251,19 +277,22 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             Held* BK_RESTRICT const place = get<0>(y) + signed_offset(at.of[kIn]) + first;
             if (work & kMaps) {
                 for (int i = 0; i < count; ++i) group->held[i] = place[i];
-                group->mine = *mine;
+                if constexpr (!F::kMapsAlone) group->mine = *mine;
             } else {
                 for (int i = 0; i < count; ++i) place[i] = group->held[i];
-                *mine = group->mine;
+                if constexpr (!F::kMapsAlone) *mine = group->mine;
             }
         }
     }
 
+    // Whether elements are mapped as they are held, before any sum.
+    bool leaves_elements() const { return F::kOnlySums || (F::kMapsAlone && f.keeps_elements()); }
+
     // Whether a row that is not kept may be held in the output.
     bool holds_in_output() const {
         if constexpr (kHoldsInOutput)
-            return lines.is_single && lines.step[kIn] == 1 && n <= int64_t{kMostChunksInOutput} * kRowChunk &&
-                   get<0>(y) != nullptr;
+            return lines.is_single && lines.step[kIn] == 1 && get<0>(y) != nullptr &&
+                   (F::kMapsAlone ? !f.keeps_elements() : n <= int64_t{kMostChunksInOutput} * kRowChunk);
         return false;
     }
 
@@ -292,7 +321,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
 
     BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared) const {
         Group group[kMostGroups];
-        Acc chunk[kHoldsInOutput ? kMostChunksInOutput : 1];
+        Acc chunk[kHoldsInOutput && !F::kMapsAlone ? kMostChunksInOutput : 1];
         const bool keeps = n <= int64_t{kMostGroups} * kRowChunk;
         const bool in_output = !keeps && shared == nullptr && holds_in_output();
         for (int64_t i = begin; i < end; ++i) {
@@ -301,17 +330,19 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             const int64_t first = shared != nullptr ? i * length : 0;
             const int64_t last = shared != nullptr ? std::min(first + length, n) : n;
             int work = shared != nullptr ? shared->work : kLoads | kSums;
+            bool again = F::kOnePass;
             for (;;) {
+                const bool puts = in_output && (again || work == kMaps);
                 Acc all = f.identity();
                 for (int64_t at_segment = first; at_segment < last; at_segment += length)
                     all = f.combine(all, visit(work, at, row, at_segment, std::min(at_segment + length, last), group, keeps,
-                                               in_output ? chunk : nullptr));
+                                               puts ? chunk : nullptr));
                 if (shared != nullptr) shared->part[i] = all;
                 if (shared != nullptr || (work & kMaps)) break;
-                const bool again = f.finish(row, all, n);
+                again = f.finish(row, all, n);
                 if (!again && kOut == 0) break;
                 work = again ? kSums : kMaps;
-                if (!keeps && !in_output) work |= kLoads | kSums;
+                if (!keeps && (again || !in_output)) work |= kLoads | (again || !leaves_elements() ? kSums : 0);
             }
             if (shared == nullptr) save(at, f.saved(row), std::index_sequence_for<Saved...>{});
         }
@@ -333,7 +364,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
                 const bool again = f.finish(shared.known, all, n);
                 if (!again && kOut == 0) break;
-                if (!again) shared.work |= kMaps;
+                if (!again) shared.work = kLoads | kMaps | (leaves_elements() ? 0 : kSums);
             }
             if (shares) save(at, f.saved(shared.known), std::index_sequence_for<Saved...>{});
         }

@@ -14,6 +14,7 @@ namespace bk {
 constexpr int64_t kScanChunk = int64_t{1} << 15;
 constexpr int64_t kMostScanChunks = 256;
 constexpr int64_t kScanRows = 128;  // side by side
+constexpr int kScanAtOnce = 4;      // rows or chunks, each of which waits for its own sums
 
 template <class T, class S, int Operands>
 size_t scan_parts_bytes(const ScanAxes<Operands>&) {
@@ -40,21 +41,64 @@ struct RowScan {
 
     int64_t chunk() const { return std::max(kScanChunk, ceil_div(axes.length, kMostScanChunks)); }
 
-    // The terms [first, last) of a row, joined. Their results are written where they are wanted; `before` is what precedes
-    // them.
-    template <size_t... O, size_t... I>
+    // Terms of a row from `first` on. Those that are seen are joined in `sum`; `before` is what precedes the first.
+    struct Part {
+        int64_t first;
+        Offsets<kOperands, int64_t> place;
+        State before, sum, previous;
+    };
+
+    template <bool kWanted, size_t... O, size_t... I>
+    BK_HD void scan_term(Part& part, int64_t k, std::index_sequence<O...>, std::index_sequence<I...>) const {
+        const int64_t i = part.first + k;
+        part.sum = scan.join(part.sum, scan.term(i, widen(element<I>(part.place.of, i))...));
+        if constexpr (!kWanted) return;
+        const State through = part.first == 0 ? part.sum : scan.join(part.before, part.sum);
+        store_result<O...>(part.place.of, i, scan.value(i, part.previous, through, widen(element<I>(part.place.of, i))...));
+        part.previous = through;
+    }
+
+    // `count` terms of each of several parts, side by side. Their results are written where they are wanted. The parts are
+    // members of their own, which stay in registers where elements of an array would not.
+    template <int... P, class... Indices>
+    BK_HD void scan_parts(Part* given, std::integer_sequence<int, P...>, int64_t count, bool is_wanted,
+                          Indices... indices) const {
+        auto parts = pack(Part{given[P].first, given[P].place, given[P].before, scan.identity(), given[P].before}...);
+        if (is_wanted)
+            for (int64_t k = 0; k < count; ++k) (scan_term<true>(get<P>(parts), k, indices...), ...);
+        else
+            for (int64_t k = 0; k < count; ++k) (scan_term<false>(get<P>(parts), k, indices...), ...);
+        ((given[P].sum = get<P>(parts).sum), ...);
+    }
+
+    // The terms [first, last) of a row, joined.
+    template <class... Indices>
     BK_HD State scan_terms(const int64_t* offset, const State& before, int64_t first, int64_t last, bool is_wanted,
-                           std::index_sequence<O...>, std::index_sequence<I...>) const {
-        State sum = scan.identity(), previous = before;
-        const bool is_first = first == 0;
-        for (int64_t i = first; i < last; ++i) {
-            sum = scan.join(sum, scan.term(i, widen(element<I>(offset, i))...));
-            if (!is_wanted) continue;
-            const State through = is_first ? sum : scan.join(before, sum);
-            store_result<O...>(offset, i, scan.value(i, previous, through, widen(element<I>(offset, i))...));
-            previous = through;
+                           Indices... indices) const {
+        Part part{first, {}, before, before, before};
+        std::copy_n(offset, kOperands, part.place.of);
+        scan_parts(&part, std::make_integer_sequence<int, 1>{}, last - first, is_wanted, indices...);
+        return part.sum;
+    }
+
+    // Whole rows, or whole chunks of a single one, as many as there are several of; what is left begins where it returns.
+    template <class... Indices>
+    BK_HD int64_t several(int64_t begin, int64_t end, State* of_chunk, bool is_first_pass, Indices... indices) const {
+        const Walk<kOperands, uint64_t> walk(axes.rows);
+        const int64_t size = of_chunk == nullptr ? axes.length : chunk();
+        int64_t at = begin;
+        for (; at + kScanAtOnce <= end && (of_chunk == nullptr || (at + kScanAtOnce) * size <= axes.length);
+             at += kScanAtOnce) {
+            Part part[kScanAtOnce];
+            for (int p = 0; p < kScanAtOnce; ++p) {
+                part[p].first = of_chunk == nullptr ? 0 : (at + p) * size;
+                part[p].before = of_chunk == nullptr || is_first_pass ? scan.identity() : of_chunk[at + p];
+                locate(walk, of_chunk == nullptr ? at + p : 0, part[p].place.of);
+            }
+            scan_parts(part, std::make_integer_sequence<int, kScanAtOnce>{}, size, !is_first_pass, indices...);
+            for (int p = 0; is_first_pass && p < kScanAtOnce; ++p) of_chunk[at + p] = part[p].sum;
         }
-        return sum;
+        return at;
     }
 
     // Rows [begin, end), one chunk after another; or these chunks of a single row, where `of_chunk` has a place for each: what
@@ -63,6 +107,7 @@ struct RowScan {
     BK_HD void rows(int64_t begin, int64_t end, State* of_chunk, bool is_first_pass, Indices... indices) const {
         const Walk<kOperands, uint64_t> walk(axes.rows);
         const int64_t size = chunk(), count = of_chunk == nullptr ? ceil_div(axes.length, size) : 1;
+        if (count == 1) begin = several(begin, end, of_chunk, is_first_pass, indices...);
         for (int64_t at = begin; at < end; ++at) {
             const int64_t row = of_chunk == nullptr ? at : 0, start = of_chunk == nullptr ? 0 : at;
             int64_t offset[kOperands];

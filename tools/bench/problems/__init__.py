@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from baracuda._optable import rows
 from tools.bench.problems import elementwise
@@ -23,10 +23,12 @@ def families() -> list[str]:
     return sorted({row.family for row in rows()})
 
 
-def benches(backend: str, only: str = "", numel: int = 1 << 16, of: Collection[str] = ()) -> Iterator[Bench]:
-    """Those of a backend whose name contains `only`, of the families `of` or of all; elementwise ones of `numel`."""
+def benches(backend: str, only: Sequence[str] = (), numel: int = 1 << 16, of: Collection[str] = ()) -> Iterator[Bench]:
+    """Those of a backend whose name contains one of `only`, where it has any, of the families `of` or of all; elementwise
+    ones of `numel`.
+    """
     for bench in _all(backend, numel):
-        if only in bench.name and (not of or row_named(bench.row).family in of):
+        if (not only or any(text in bench.name for text in only)) and (not of or row_named(bench.row).family in of):
             yield bench
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from tools.bench.check import compare, picks, rows, sums
 from tools.bench.problems.embedding import LENGTH, one_hot_row, uniform, zipf
 from tools.bench.record import Bench, Bound, Operand
+from tools.oracle.numerics import itemsize
 
 
 def torch_rows(torch, t, scalars):
@@ -78,7 +79,7 @@ def check_bag_max_backward(problem):
 def by_rows(backend, name, spread, bound, **given):
     """Of a gradient dweight counts once for zeroing, and its touched rows twice, read and written."""
     count, dim, n = (2**20, 128, 2**21) if backend == "cuda" else (2**16, 128, 2**17)
-    is_backward = "backward" in name
+    is_backward, index = "backward" in name, "i32" if backend == "cuda" else "i64"  # of PyTorch
     arrays = {"indices": Operand((n,), lambda rng: spread(rng, n, count))}
     if is_backward:
         arrays |= {"dout": Operand((n, dim), "sixteenths"), "dweight": Operand((count, dim), 0.0)}
@@ -87,10 +88,10 @@ def by_rows(backend, name, spread, bound, **given):
 
     def size(width, indices):
         found = np.unique(indices["indices"]).size
-        return (n + count + 2 * found if is_backward else n + found) * dim * width + n * 4
+        return (n + count + 2 * found if is_backward else n + found) * dim * width + n * itemsize(index)
 
     return Bench(
-        name=name, row=f"embedding{'_backward' if is_backward else ''}{{I}}_{{T}}", dtypes=("f32", "bf16"), index="i32",
+        name=name, row=f"embedding{'_backward' if is_backward else ''}{{I}}_{{T}}", dtypes=("f32", "bf16"), index=index,
         arrays=arrays, bytes=size, check=check_rows_backward if is_backward else check_rows,
         scalars={"num_indices": n, "num_embeddings": count, "embedding_dim": dim, "padding_idx": -1},
         bounds=bound, **given,

@@ -120,7 +120,7 @@ def numpy_put(a, scalars):
 
 
 def along_axis(backend, of):
-    lines, length = lines_of(1 if backend == "cuda" else 32)
+    lines, length = lines_of(1 if backend == "cuda" else 4)
     both = (lines, length)
     for index in ("i32", "i64"):
         yield Bench(
@@ -140,7 +140,7 @@ def along_axis(backend, of):
 
 
 def whole_rows(backend, of):
-    n, h, v = (2**20, 128, 2**18) if backend == "cuda" else (2**16, 128, 2**14)
+    n, h, v = (2**20, 128, 2**18) if backend == "cuda" else (2**17, 128, 2**16)
     table, chosen = Operand((v, h), "normal"), Operand((n,), at_random((n,), v))
     for index in ("i32", "i64"):
         yield Bench(
@@ -158,7 +158,7 @@ def whole_rows(backend, of):
 
 
 def flat(backend, of):
-    n, extent = (2**26, 2**20) if backend == "cuda" else (2**20, 2**16)
+    n, extent = (2**26, 2**20) if backend == "cuda" else (2**24, 2**18)
     yield Bench(
         name="take", row="take{I}_{T}", dtypes=("f32",), index="i64", check=check_take, bounds=of(0.30),
         torch=(torch_take,), numpy=(numpy_take,), scalars={"numel": n, "src_numel": extent},
@@ -256,7 +256,7 @@ def numpy_masked_scatter(source, output):
 
 
 def masked(backend, of):
-    n = 2**26 if backend == "cuda" else 2**20
+    n = 2**26 if backend == "cuda" else 2**24
     mask = Operand((n,), halves(n))
     for name, first, output, check in (
         ("masked_fill", "src", "out", check_fill), ("masked_fill_backward", "dout", "dsrc", check_fill_backward),
@@ -330,7 +330,7 @@ def numpy_one_hot(a, scalars):
 
 
 def others(backend, of):
-    lines, columns = (2**14, 2**12) if backend == "cuda" else (2**10, 2**10)
+    lines, columns = (2**14, 2**12) if backend == "cuda" else (2**12, 2**12)
     yield Bench(
         name="nonzero", row="nonzero{I}_{T}", dtypes=("f32",), index="i64", check=check_nonzero, bounds=of(0.70),
         arrays={"out_coords": Operand((lines * columns, 2)), "counter": Operand((1,)),
@@ -340,7 +340,7 @@ def others(backend, of):
         torch=(torch_nonzero,), numpy=(numpy_nonzero,),
     )  # fmt: skip
     for classes in (10, 1000):
-        n = (2**26 if backend == "cuda" else 2**20) // classes
+        n = (2**26 if backend == "cuda" else 2**24) // classes
         yield Bench(
             name=f"one_hot {classes}", row="one_hot{I}_{T}", dtypes=("f32",), index="i64", check=check_one_hot,
             bounds=of(0.75), scalars={"out_numel": n * classes, "num_classes": classes},

@@ -7,6 +7,7 @@ import numpy as np
 from tools.bench.check import compare, picks, sums
 from tools.bench.problems.embedding import one_hot_row, uniform, zipf
 from tools.bench.record import Bench, Bound, Operand
+from tools.oracle.numerics import itemsize
 
 # Of a row: updates, index, output; axis, its extent, number and shape of the updates.
 SCATTERED = {
@@ -68,7 +69,7 @@ def check_elements(name, axis, fold=np.sum):
     return check
 
 
-def made(name, label, shape, axis, extent, fill, bounds, check, **given):
+def made(name, label, shape, axis, extent, fill, bounds, check, *, index, **given):
     """The output counts once for zeroing and twice for being added to."""
     source, ids, target, axis_name, extent_name, numel, shape_name = SCATTERED[name]
     own = tuple(extent if d == axis else e for d, e in enumerate(shape))
@@ -80,10 +81,10 @@ def made(name, label, shape, axis, extent, fill, bounds, check, **given):
     scalars = {axis_name: axis, extent_name: extent, numel: int(np.prod(shape)), "rank": len(shape), shape_name: shape}
 
     def size(width, indices):
-        return (int(np.prod(shape)) + 3 * int(np.prod(own))) * width + int(np.prod(lines)) * 4
+        return (int(np.prod(shape)) + 3 * int(np.prod(own))) * width + int(np.prod(lines)) * itemsize(index)
 
     return Bench(
-        name=label, row=f"{name}{{I}}_{{T}}", dtypes=("f32", "bf16"), index="i32", arrays=arrays, scalars=scalars,
+        name=label, row=f"{name}{{I}}_{{T}}", dtypes=("f32", "bf16"), index=index, arrays=arrays, scalars=scalars,
         bytes=size, check=check, torch=(torch_peer(name, axis),), zeroed=(target,), bounds=bounds, **given,
     )  # fmt: skip
 
@@ -169,7 +170,8 @@ def benches(backend):
     gpu = backend == "cuda"
     spreads = (("uniform", uniform), ("zipf", zipf), ("one hot row", one_hot_row))
     n, count, dim = (2**21, 2**20, 128) if gpu else (2**17, 2**16, 128)
-    side = 2**13 if gpu else 2**10
+    index = "i32" if gpu else "i64"  # of PyTorch
+    side = 2**13 if gpu else 2**12
     peer = (Bound("peer", 4.0),) if gpu else (Bound("peer", 1.0),)
     for how in ("", " deterministic"):
         for s, spread in spreads:
@@ -177,7 +179,7 @@ def benches(backend):
             hot = (Bound("times", 2.0, "index_add uniform"),) if gpu and s == "one hot row" else ()
             yield made(
                 "index_add", f"index_add {s}{how}", (n, dim), 0, count, spread, near + hot or peer,
-                check_rows("index_add"), numpy=(numpy_rows("index_add"),), workspace=bool(how),
+                check_rows("index_add"), index=index, numpy=(numpy_rows("index_add"),), workspace=bool(how),
             )  # fmt: skip
             for axis in (0, 1):
                 label = f"scatter_add axis {axis} {s}"
@@ -185,13 +187,14 @@ def benches(backend):
                 hot = (Bound("times", 2.0, f"scatter_add axis {axis} uniform"),) if gpu and s == "one hot row" else ()
                 yield made(
                     "scatter_add", label + how, (side, side), axis, side, spread, near + hot or peer,
-                    check_elements("scatter_add", axis), workspace=bool(how),
+                    check_elements("scatter_add", axis), index=index, workspace=bool(how),
                 )  # fmt: skip
     yield from reductions(n * dim // 8, side, gpu)
     yield made(
-        "gather_backward", "gather_backward", (side, side), 1, side, uniform, peer, check_elements("gather_backward", 1)
-    )
+        "gather_backward", "gather_backward", (side, side), 1, side, uniform, peer,
+        check_elements("gather_backward", 1), index=index,
+    )  # fmt: skip
     yield made(
         "index_select_backward", "index_select_backward", (n, dim), 0, count, uniform, peer,
-        check_rows("index_select_backward"),
+        check_rows("index_select_backward"), index=index,
     )  # fmt: skip

@@ -297,14 +297,14 @@ def ctc(time, batch, classes, labels):
 
 def benches(backend):
     on_gpu = backend == "cuda"
-    numel = 1 << (27 if on_gpu else 22)
+    numel = 1 << (27 if on_gpu else 24)
     bounds = (Bound("copy", 0.88), Bound("copy", 0.92)) if on_gpu else (Bound("peer", 1.0), Bound("peer", 1.0))
     for name in LOSSES:
         yield from elementwise(name, numel, bounds if name in TIMED else ())
     of_forward = Bound("copy", 0.90) if on_gpu else Bound("peer", 1.0)
     of_gradient = Bound("copy", 0.85) if on_gpu else Bound("peer", 1.0)
-    for classes, count in ((32_000, 4096), (128_256, 1024)):
-        count = count if on_gpu else count // 32
+    for classes, count in ((1000, 2**17), (32_000, 4096), (128_256, 1024)):
+        count = count if on_gpu else count // 8
         yield from by_rows("cross_entropy", f" {classes}", count, classes, (of_forward, of_gradient))
         yield fused(f" {classes}", count, classes, (of_gradient,))
     for name in ROW_LOSSES:

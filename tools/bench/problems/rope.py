@@ -51,7 +51,7 @@ def row_of(problem, name, chosen):
     return found.reshape(len(chosen), width, DIM)[np.arange(len(chosen)), chosen % width]
 
 
-SEQUENCE = {"cuda": 4096, "cpu": 512}
+SEQUENCE = 4096
 
 
 def torch_turned(torch, x, cos, sin, is_split):
@@ -140,8 +140,7 @@ def numpy_append(a, scalars):
 
 
 def benches(backend):
-    seq, batch = SEQUENCE[backend], 4 if backend == "cuda" else 1
-    heads = HEADS if backend == "cuda" else 8
+    seq, heads, batch = SEQUENCE, HEADS, 4 if backend == "cuda" else 1
     bound = (Bound("copy", 0.90) if backend == "cuda" else Bound("peer", 1.0),)
     data = (batch, heads, seq, DIM)
     made = functools.partial(Bench, dtypes=("f32", "bf16"), bounds=bound)

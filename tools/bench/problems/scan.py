@@ -134,12 +134,12 @@ def gradient(name, function, shape, bound):
 
 def benches(backend):
     on_gpu = backend == "cuda"
-    shape = (65536, 1024) if on_gpu else (4096, 1024)
+    shape = (65536, 1024) if on_gpu else (16384, 1024)
     bound = Bound("copy", 0.8) if on_gpu else Bound("peer", 1.0)
     yield made("cumsum inner", "cumsum", shape, 1, bound)
     yield made("cumsum outer", "cumsum", shape, 0, bound)
     yield made("cumsum outer, many columns", "cumsum", (1024, shape[0]), 0, bound)
-    yield made("cumsum of one row", "cumsum", (2**27 if on_gpu else 2**22,), 0, bound)
+    yield made("cumsum of one row", "cumsum", (2**27 if on_gpu else 2**24,), 0, bound)
     yield made("cumsum of short rows", "cumsum", (math.prod(shape) // 32, 32), 1, bound)
     for function, fill in (("cumprod", 1.0), ("cummax", "sixteenths"), ("cummin", "sixteenths"),
                            ("log_cumsum_exp", "normal")):  # fmt: skip

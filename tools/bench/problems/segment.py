@@ -135,10 +135,10 @@ def check_gradient(fold):
 _MOST_ROWS = 1 << 16  # of a sampled segment
 
 
-def made(backend, name, ids, bound, *, row="", index="i32", segments=16, check=None, fill="sixteenths", **given):
+def made(backend, name, ids, bound, *, row="", index="", segments=16, check=None, fill="sixteenths", **given):
     """`segments` is the mean number of rows of one."""
     n, d = (2**21, 128) if backend == "cuda" else (2**17, 128)
-    many = n // segments
+    many, index = n // segments, index or ("i32" if backend == "cuda" else "i64")  # of PyTorch
     arrays = {"segment_ids": Operand((n,), ids(n, many))}
     row = row or name.split()[0]
     if is_backward := "backward" in row:

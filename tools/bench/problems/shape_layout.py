@@ -58,7 +58,7 @@ def check_backward(problem):
 
 
 def benches(backend):
-    small = (2048, 4096) if backend == "cuda" else (512, 1024)
+    small = (2048, 4096) if backend == "cuda" else (1024, 1024)
     wide = tuple(i * r for i, r in zip(small, REPEATS))
 
     def bound(copy):

@@ -136,7 +136,7 @@ WIDTHS = [(0, 0), (0, 0), (3, 3), (3, 3)]
 
 
 def pads(sizes: Sizes) -> Any:
-    images = (16, 32, 512, 512) if sizes.backend == "cuda" else (2, 3, 256, 256)
+    images = (16, 32, 512, 512) if sizes.backend == "cuda" else (4, 16, 512, 512)
     low = (0, 0, 3, 3)
     out = tuple(e + 2 * lo for e, lo in zip(images, low))
     scalars = {"input_shape": images, "output_shape": out, "pad_low": low, "output_numel": math.prod(out)}
@@ -390,9 +390,9 @@ def permutes(sizes: Sizes) -> Any:
     else:
         given = {
             (1, 0): (sizes.rows, sizes.columns),
-            (0, 2, 1, 3): (2, 128, 16, 64),
-            (0, 2, 3, 1): (4, 64, 64, 64),
-            (3, 2, 1, 0): (32, 32, 32, 32),
+            (0, 2, 1, 3): (8, 1024, 16, 128),
+            (0, 2, 3, 1): (16, 64, 128, 128),
+            (3, 2, 1, 0): (64, 64, 64, 64),
         }
     for dims, shape in given.items():
         out = tuple(shape[d] for d in dims)
@@ -478,7 +478,7 @@ def slices(sizes: Sizes) -> Any:
                 ),
             ),
         )
-    cache = (64, 16, 4096, 128) if sizes.backend == "cuda" else (4, 4, 512, 64)
+    cache = (64, 16, 4096, 128) if sizes.backend == "cuda" else (16, 16, 1024, 64)
     part = (*cache[:2], cache[2] // 4, cache[3])
     yield Bench(
         name="write_slice_b4_doff",
@@ -541,6 +541,6 @@ def check_window(dest: Sequence[int], part: Sequence[int], start: Sequence[int])
 
 
 def benches(backend: str) -> Any:
-    sizes = Sizes(backend, *((8192, 16384) if backend == "cuda" else (1024, 1024)))
+    sizes = Sizes(backend, *((8192, 16384) if backend == "cuda" else (4096, 4096)))
     for each in (concats, pads, pad_gradients, windows, interleaved, moves, permutes, triangles, slices):
         yield from each(sizes)

@@ -117,7 +117,7 @@ def made(name, row, arrays, bound, peer, *, dtypes=("f32", "bf16"), workspace=Tr
 
 def benches(backend):
     on_gpu = backend == "cuda"
-    count, n = (2**26, 1024) if on_gpu else (2**22, 1024)
+    count, n = (2**26, 1024) if on_gpu else (2**24, 1024)
     fast, level = (Bound("copy", 0.90) if on_gpu else Bound("peer", 1.0)), Bound("peer", 1.0)
     heads, queries = count // n // 1024, 1024
     full = (heads, queries, n)
