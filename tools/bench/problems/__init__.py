@@ -24,8 +24,8 @@ def families() -> list[str]:
 
 
 def benches(backend: str, only: Sequence[str] = (), numel: int = 1 << 16, of: Collection[str] = ()) -> Iterator[Bench]:
-    """Those of a backend whose name contains one of `only`, where it has any, of the families `of` or of all; elementwise
-    ones of `numel`.
+    """Those of a backend whose name contains one of `only`, of the families `of`; empty, all. Elementwise ones have
+    `numel` elements.
     """
     for bench in _all(backend, numel):
         if (not only or any(text in bench.name for text in only)) and (not of or row_named(bench.row).family in of):
