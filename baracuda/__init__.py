@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from baracuda.embeddings import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm import *  # noqa: F403
+    from baracuda.gemm_grouped import *  # noqa: F403
     from baracuda.gemm_narrow import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
     from baracuda.indexing.accumulate import *  # noqa: F403
@@ -160,6 +161,7 @@ _OPS = {
         "Embedding EmbeddingBackward EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward"
     ),
     "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
+    "gemm_grouped": "GroupedGemm GroupedGemmBackward",
     "gemm_narrow": "Fp8Gemm Int4Gemm BinGemm GemmSparse24 Int4MarlinGemm Int4AwqGemm Int4AwqDequantize",
     "image": "AffineGrid2d",
     "indexing.accumulate": "GatherBackward IndexAdd IndexSelectBackward ScatterAdd",

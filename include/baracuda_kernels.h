@@ -8317,7 +8317,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_bf16_workspace_s
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8340,7 +8340,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rcr_sm80_workspace_size(int32_t m,
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8366,7 +8366,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rcr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt and its sums
+ *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8406,7 +8406,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rcr_sm80_workspace_size(
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8429,7 +8429,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rrr_sm80_workspace_size(int32_t m,
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8455,7 +8455,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rrr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt and its sums
+ *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8495,7 +8495,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rrr_sm80_workspace_size(
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8512,7 +8512,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rcr_sm80_workspace_size(int32_t m
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8533,7 +8533,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_workspace_size(int3
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8555,7 +8555,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rcr_sm80_workspace_size
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8572,7 +8572,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rrr_sm80_workspace_size(int32_t m
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8593,7 +8593,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_workspace_size(int3
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8614,7 +8614,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rrr_sm80_workspace_size
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8631,7 +8631,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rcr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8651,7 +8651,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_workspace_size(
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt and its sums
+ *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8672,7 +8672,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rcr_sm80_workspace_
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8689,7 +8689,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rrr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8709,7 +8709,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_workspace_size(
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt and its sums
+ *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8730,7 +8730,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rrr_sm80_workspace_
  *   in    b: T [batch_count, n, k]
  *   in    c: T [batch_count, m, n], may be NULL
  *   out   d: T [batch_count, m, n]
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_batched_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, void* d, int64_t ldd, int64_t stride_d, float alpha, float beta, int32_t batch_count, void* workspace, size_t workspace_bytes, void* stream);
@@ -8748,7 +8748,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_batched_bf16_rcr_sm80_workspace_size(i
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -8763,6 +8763,21 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_f16_workspace_size(int32_t m, in
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_bf16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
 BARACUDA_API size_t baracuda_kernels_gemm_dense_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+
+/*
+ * gemm_dense_{T}_3xtf32  (T: f32)
+ * gemm_dense_f32 by tensor cores on a GPU: a factor is a number of TF32 and its rest, another, and of their
+ * products all but that of the rests are summed in f32. A product is exact but for 3 parts in 2^22; those of
+ * infinities may be NaN. On the CPU it is gemm_dense_f32.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   inout d: T [batch, m, n]
+ *   workspace optional: of few results and many terms, for parts of their sums
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_3xtf32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_3xtf32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_f32_3xtf32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
  * gemv_dense_m1_{T}  (T: f32 f16 bf16)
@@ -8786,6 +8801,85 @@ BARACUDA_API int32_t baracuda_kernels_gemv_dense_m1_bf16_can_implement(int32_t m
 BARACUDA_API size_t baracuda_kernels_gemv_dense_m1_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
+ * linear_backward_{T}  (T: f32 f64 f16 bf16)
+ * Gradients of y = x weight^T + bias: dx = dy weight, dweight = dy^T x, dbias the sum of dy over its rows. Any may
+ * be NULL. Behind an activation dy is that of its gradient, of the saved x weight^T + bias. f32 is multiplied and
+ * summed in f32, f16 and bf16 are summed in f32.
+ *   in    dy: T [m, n]
+ *   in    x: T [m, k]
+ *   in    weight: T [n, k]
+ *   out   dx: T [m, k], may be NULL
+ *   out   dweight: T [n, k], may be NULL
+ *   out   dbias: T [n], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: dx: dy weight, dweight: dy x, dbias:
+ *   dy.
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_linear_backward_f32_run(int32_t m, int32_t n, int32_t k, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* dbias, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_f32_can_implement(int32_t m, int32_t n, int32_t k);
+BARACUDA_API size_t baracuda_kernels_linear_backward_f32_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_f64_run(int32_t m, int32_t n, int32_t k, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* dbias, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_f64_can_implement(int32_t m, int32_t n, int32_t k);
+BARACUDA_API size_t baracuda_kernels_linear_backward_f64_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_f16_run(int32_t m, int32_t n, int32_t k, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* dbias, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_f16_can_implement(int32_t m, int32_t n, int32_t k);
+BARACUDA_API size_t baracuda_kernels_linear_backward_f16_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_bf16_run(int32_t m, int32_t n, int32_t k, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* dbias, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_bf16_can_implement(int32_t m, int32_t n, int32_t k);
+BARACUDA_API size_t baracuda_kernels_linear_backward_bf16_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * grouped_gemm_{T}  (T: f32 f16 bf16)
+ * Rows offsets[g] to offsets[g + 1] of d are alpha times those of a times b[g], plus beta d; with beta 0 d is not
+ * read. layout 0: b[g] is [k, n]; 1: it is [n, k]; its matrices lie stride_b elements apart, 0 or negative if they
+ * like. offsets has groups + 1 entries. Rows of no group have sums of no terms, offsets outside [0, m] count as
+ * its ends, and of a group that ends before it begins nothing is written. f32 is multiplied and summed in f32, f16
+ * and bf16 are summed in f32.
+ *   in    a: T [m, k]
+ *   in    b: T [groups, k, n]
+ *   in    offsets: i32 [offset_count]
+ *   inout d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f32_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lda, int64_t ldb, int64_t stride_b, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lda, int64_t ldb, int64_t stride_b, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_bf16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lda, int64_t ldb, int64_t stride_b, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+
+/*
+ * grouped_gemm_backward_{T}  (T: f32 f16 bf16)
+ * Gradients of grouped_gemm_{T} with alpha 1: rows of da are those of dd of a group times its matrix of b
+ * transposed, db[g] is the group's rows of a transposed times those of dd, and lies as b does. Either may be NULL,
+ * and with da the a, with db the b, that it alone would read. A group without rows has a db of zeros, and rows of
+ * no group have a da of zeros.
+ *   in    dd: T [m, n]
+ *   in    a: T [m, k]
+ *   in    b: T [groups, k, n]
+ *   in    offsets: i32 [offset_count]
+ *   out   da: T [m, k], may be NULL
+ *   out   db: T [groups, k, n], may be NULL
+ *   An input but dd may be NULL where no wanted output reads it. These read: da: dd b offsets, db: dd a offsets.
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f32_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_bf16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+
+/*
  * gemm_fp8_e4m3_rcr_sm89  (T: fp8e4m3)
  * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
  * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
@@ -8794,7 +8888,7 @@ BARACUDA_API size_t baracuda_kernels_gemv_dense_m1_bf16_workspace_size(int32_t m
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8847,7 +8941,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_silu_can_imple
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8900,7 +8994,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_silu_can_imple
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8953,7 +9047,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_silu_can_imple
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8996,6 +9090,24 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_gelu_run(int32
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_gelu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_silu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_silu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_dense_{T}  (T: fp8e4m3 fp8e5m2)
+ * d = alpha a b + beta d for each of batch products; with beta 0 d is not read. Factors are exact, all else is of
+ * f32; results saturate. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]. stride_a
+ * and stride_b may be 0 or negative.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   inout d: T [batch, m, n]
+ *   workspace optional: of few results and many terms, for parts of their sums
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e4m3_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e4m3_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_fp8e4m3_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e5m2_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e5m2_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_fp8e5m2_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
  * gemm_s8_rcr_sm80  (T: i8)
@@ -9260,6 +9372,42 @@ BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_f32_run(int32_t
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_dense_{T}  (T: i8 u8)
+ * d = alpha a b + beta d for each of batch products; with beta 0 d is not read. The sums are exact, all else is of
+ * f32; results are rounded to nearest even and bounded, NaN gives 0. layout 0: a is [m, k], b is [k, n]; 1: b is
+ * [n, k]; 2: a is [k, m], b is [k, n]. stride_a and stride_b may be 0 or negative.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   inout d: T [batch, m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_i8_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_u8_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_u8_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_u8_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+
+/*
+ * gemm_dense_{T}_i32  (T: i8 u8)
+ * d = a b for each of batch products, exactly; sums beyond i32, of more than 131071 terms of i8 or 33025 of u8,
+ * are bounded by its ends. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n].
+ * stride_a and stride_b may be 0 or negative.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   out   d: i32 [batch, m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_i32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_i32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_i8_i32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_u8_i32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_u8_i32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_u8_i32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
  * gemm_s4_rcr_sm89  (T: s4)

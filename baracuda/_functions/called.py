@@ -17,7 +17,7 @@ _KINDS = {
     "softmax": ("softmax_axis",), "norm": ("norm_axes_mask",), "channels": ("spatial_extent",),
     "reduce_to": ("input_stride",), "trace": ("stride_row",), "reduce": ("reduce_extent", "output_shape"),
     "reduce_axes": ("reduce_axes_mask",), "reduce_backward": ("stride_dx", "stride_dy"), "loss": ("reduction_mode",),
-    "matmul": ("layout", "batch"), "linear": ("lda", "bias"),
+    "matmul": ("layout", "batch"), "linear": ("lda", "bias"), "linear_backward": ("dweight", "dbias"),
     "rope": ("head_dim", "positions"), "rope_apply": ("td", "cos_tab"), "rope_apply_thd": ("t_outer", "cos_tab"),
     "gather": ("gather_dim",), "index_select": ("select_dim",), "scatter": ("scatter_dim",),
     "numbered": ("numel", "index"), "gather_rows": ("table", "idx"), "selection": ("max_selected",),

@@ -177,6 +177,7 @@ _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Lay
     "reduce": reductions.along_axes, "reduce_axes": reductions.over_axes,
     "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape,
     "trace": reductions.trace, "loss": _loss, "matmul": products.matmul, "linear": products.linear,
+    "linear_backward": products.linear_backward,
     "accumulated": accumulated.along_axis,
     "rope": rotary.by_positions, "rope_apply": rotary.by_tables, "rope_apply_thd": rotary.of_tokens,
     "flip": moves.flip, "roll": moves.roll, "permute": moves.permute, "triangle": moves.triangle, "pad": moves.pad,
