@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     from baracuda.embeddings import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm import *  # noqa: F403
+    from baracuda.gemm_grouped import *  # noqa: F403
     from baracuda.gemm_narrow import *  # noqa: F403
     from baracuda.image import *  # noqa: F403
     from baracuda.indexing.accumulate import *  # noqa: F403
@@ -164,6 +165,7 @@ _OPS = {
         "EmbeddingBagWeighted EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward"
     ),
     "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
+    "gemm_grouped": "GroupedGemm GroupedGemmBackward",
     "gemm_narrow": "Fp8Gemm Int4Gemm BinGemm GemmSparse24 Int4MarlinGemm Int4AwqGemm Int4AwqDequantize",
     "image": "AffineGrid2d",
     "indexing.accumulate": (

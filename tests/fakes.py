@@ -113,6 +113,7 @@ EXAMPLES = {
     "ReduceTo": (bk.ReduceToOp.SUM, SHAPE, (3, 1)), "Trace": (3,), "TraceBackward": (3, 4),
     "Gemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "BatchedGemm": (3, 4, 5, 2), "DenseGemv": (4, 5, 2),
     "IntGemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "DenseGemm": (3, 4, 5, 2, bk.DenseLayout.RRR),
+    "GroupedGemm": (6, 4, 5, 3, bk.DenseLayout.RCR),
     "Fp8Gemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS),
     "Int4Gemm": (3, 4, 6, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "BinGemm": (3, 8, 16, bk.LayoutSku.RCR),
     "GemmSparse24": (3, 4, 8), "Int4MarlinGemm": (3, 64, 128), "Int4AwqGemm": (3, 256, 64),

@@ -455,3 +455,16 @@ def test_linear(rng, name):
             z = x.astype(np.float64) @ weight.T.astype(np.float64) + (0 if bias is None else bias)
             want = np.asarray(activation(z)) if z.size else z
             np.testing.assert_allclose(getattr(bk, name)(x, weight, bias), want, rtol=1e-5, atol=1e-6)
+
+
+def test_linear_backward(rng):
+    for shape in ((4,), (3, 4), (2, 3, 4), (0, 4)):
+        x, weight, dy = odd(rng, shape, -2, 2), odd(rng, (5, 4), -2, 2), odd(rng, (*shape[:-1], 5), -2, 2)
+        dx, dweight, dbias = bk.linear_backward(dy, x, weight)
+        rows, tokens = dy.reshape(-1, 5), x.reshape(-1, 4)
+        np.testing.assert_allclose(dx, dy @ weight, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(dweight, rows.T @ tokens, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(dbias, rows.sum(0), rtol=1e-9, atol=1e-9)
+        assert bk.linear_backward(dy, x, weight, needs=(False, True, False))[::2] == (None, None)
+    with pytest.raises(bk.InvalidProblemError, match=r"dy has shape \(3, 4\), expected \(3, 5\)"):
+        bk.linear_backward(np.ones((3, 4)), np.ones((3, 4)), np.ones((5, 4)))

@@ -187,7 +187,8 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
     for k, p in enumerate(pointers):
         if mask := reader_mask(row, p, slots):
             first, readers = row.first_input.name, f"{readers} operands[{k}].readers = {mask};"
-            stride = f", op.stride_{p.name} = op.stride_{first}" if f"stride_{p.name}" in fields else ""
+            both = {f"stride_{p.name}", f"stride_{first}"} <= fields
+            stride = f", op.stride_{p.name} = op.stride_{first}" if both else ""
             stand_ins += f"    if ({p.name} == nullptr) {p.name} = {first}{stride};\n"
     # Inputs that no output may be, of an op whose table says which may.
     shared = {name for names in row.in_place.values() for name in names}

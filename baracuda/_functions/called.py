@@ -19,7 +19,7 @@ _KINDS = {
     "reduce_to": ("input_stride",), "trace": ("stride_row",),
     "trace_backward": ("rows", "columns", "dy"), "reduce": ("reduce_extent", "output_shape"),
     "reduce_axes": ("reduce_axes_mask",), "reduce_backward": ("stride_dx", "stride_dy"), "loss": ("reduction_mode",),
-    "matmul": ("layout", "batch"), "linear": ("lda", "bias"),
+    "matmul": ("layout", "batch"), "linear": ("lda", "bias"), "linear_backward": ("dweight", "dbias"),
     "rope": ("head_dim", "positions"), "rope_apply": ("td", "cos_tab"), "rope_apply_thd": ("t_outer", "cos_tab"),
     "gather": ("gather_dim",), "index_select": ("select_dim",), "scatter_backward": ("scatter_dim", "dupdates"),
     "scatter": ("scatter_dim",),

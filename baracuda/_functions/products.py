@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.layout import Layout, Shape, check_shape, viewed
+from baracuda._functions.layout import Layout, Shape, check_shape, contiguous, viewed
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -75,6 +75,22 @@ def linear(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
 
     extents: dict[str, Shape] = {**sizes, "bias": (columns,)}
     return Layout(values, extents, {"d": (*x[:-1], columns)}, seen=seen, place=place)
+
+
+def linear_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Gradients of linear; x and weight are those of the forward."""
+    dy, x, weight = shapes["dy"], shapes["x"], shapes["weight"]
+    if not x or len(weight) != 2 or weight[1] != x[-1]:
+        raise InvalidProblemError(f"x has shape {x} and weight {weight}, expected (..., k) and (n, k)")
+    check_shape("dy", dy, (*x[:-1], weight[0]))
+    values = {"m": math.prod(x[:-1]), "n": weight[0], "k": x[-1]}
+    if max(values.values()) > INT32_MAX:
+        raise UnsupportedError(f"x has shape {x}: extents of more than {INT32_MAX} are not supported")
+    extents: dict[str, Shape] = {
+        "dy": dy, "x": x, "weight": weight, "dx": x, "dweight": weight, "dbias": weight[:1],
+    }  # fmt: skip
+    results = {name: extents[name] for name in ("dx", "dweight", "dbias")}
+    return Layout(values, extents, results, seen=dict.fromkeys(extents, contiguous))
 
 
 def _by_rows(strides: tuple[int, ...], rows: int, columns: int) -> bool:

@@ -19,7 +19,9 @@ REQUIRED = object()  # the default of an argument that has none
 # Families whose rows name their functions by `call`.
 _CALLED = ("gemm", "indexing", "loss", "norm", "reduce", "softmax")
 # What the names of ops without functions of arrays begin with.
-PLANS_ALONE = ("gemm", "gemv", "int4_", "loss_flce", "contiguize", "write_slice", "kv_cache", "check_indices")
+PLANS_ALONE = (
+    "gemm", "gemv", "grouped_gemm", "int4_", "loss_flce", "contiguize", "write_slice", "kv_cache", "check_indices",
+)  # fmt: skip
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")

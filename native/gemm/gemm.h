@@ -161,8 +161,8 @@ struct GemmBatched {
         return matmul(launch, make_matmul(kLayout, m, n, k, stored_a(), a, stored_b(), b, epilogue));
     }
 
-    static Status require_own_results(int32_t batch, int64_t stride) {
-        if (batch > 1 && stride == 0) return fail(Status::kInvalidProblem, "stride_d is 0, but there are %d results", batch);
+    static Status require_own_results(int32_t batch, int64_t stride, const char* name = "stride_d") {
+        if (batch > 1 && stride == 0) return fail(Status::kInvalidProblem, "%s is 0, but there are %d results", name, batch);
         return Status::kOk;
     }
 };
@@ -196,7 +196,7 @@ struct GemmDense {
         BK_TRY(require_dense_pitch("ldd", stored_d()));
         return GemmBatched<f16, kRcr>::require_own_results(batch, stride_d);
     }
-    Status run(const E* a, const E* b, E* d, const Launch& launch) const {
+    Status run(const E* a, const E* b, matmul_result_t<T>* d, const Launch& launch) const {
         const MatrixStrides d_at = strides_of(stored_d(), true);
         const Epilogue<T> epilogue{beta == 0 ? nullptr : d, d, nullptr, d_at, d_at, alpha, beta, BiasType::kElement,
                                    Activation::kNone};
@@ -210,6 +210,28 @@ struct GemmDense {
                     static_cast<long long>(matrices.pitch), static_cast<long long>(least));
     }
 };
+
+// GemmDense whose results are sums of integers.
+template <class T>
+struct GemmDenseSums {
+    int32_t m, n, k, batch, layout;
+    int64_t lda, stride_a, ldb, stride_b, ldd, stride_d;
+
+    GemmDense<whole_sums<T>> dense() const {
+        return {m, n, k, batch, layout, 1, 0, lda, stride_a, ldb, stride_b, ldd, stride_d};
+    }
+    StoredMatrices stored_a() const { return dense().stored_a(); }
+    StoredMatrices stored_b() const { return dense().stored_b(); }
+    StoredMatrices stored_d() const { return dense().stored_d(); }
+    Work work() const { return dense().work(); }
+    size_t workspace_size() const { return 0; }
+    Status check_extents() const { return dense().check_extents(); }
+    Status check() const { return dense().check(); }
+    Status run(const T* a, const T* b, int32_t* d, const Launch& launch) const { return dense().run(a, b, d, launch); }
+};
+
+// GemmDense of f32 by tensor cores, where there are some.
+using GemmDense3xTf32 = GemmDense<std::conditional_t<BK_CUDA, tf32x3, float>>;
 
 // GemmDense for a single row of A.
 template <class T>

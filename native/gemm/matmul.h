@@ -18,6 +18,10 @@ namespace bk {
 // f32 whose factors are rounded to 10 bits behind the point, to nearest, ties away from zero; sums are f32's.
 struct tf32 {};
 
+// f32 whose factors are two numbers of TF32 each, the second the rest of the first: three products of these make one, exact but
+// for 3 parts in 2^22. Of an infinite factor the rest is 0, and its products may be NaN.
+struct tf32x3 {};
+
 // What stands for T: Element of A and B in memory, Result of C and D, Scalar in alpha, beta and all that follows the sum.
 template <class T>
 struct MatmulType {
@@ -31,10 +35,22 @@ struct MatmulType<tf32> {
     using Result = float;
     using Scalar = float;
 };
+template <>
+struct MatmulType<tf32x3> : MatmulType<tf32> {};
 // A "product" of two bits is 1 where they differ.
 template <>
 struct MatmulType<b1x8> {
     using Element = b1x8;
+    using Result = int32_t;
+    using Scalar = int32_t;
+};
+
+// T is int8_t or uint8_t; results are the sums themselves, of i32, bounded where they do not fit.
+template <class T>
+struct whole_sums {};
+template <class T>
+struct MatmulType<whole_sums<T>> {
+    using Element = T;
     using Result = int32_t;
     using Scalar = int32_t;
 };
@@ -45,6 +61,10 @@ template <class T>
 using matmul_result_t = typename MatmulType<T>::Result;
 template <class T>
 using matmul_scalar_t = typename MatmulType<T>::Scalar;
+
+BK_HD int32_t bounded_sum(int64_t sum) {
+    return static_cast<int32_t>(sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum);
+}
 
 enum class Activation : int32_t { kNone, kRelu, kGelu, kSilu };
 enum class BiasType : int32_t { kElement, kF32, kI32 };
@@ -125,6 +145,16 @@ struct Epilogue {
     }
 };
 
+// Whether rows of A and D, or terms, come in groups: group g is [offsets[g], offsets[g + 1]) of them, and there are as many as
+// products in the batch. Of groups of rows each has a matrix of B, of groups of terms a matrix of D.
+enum class Grouped : int32_t { kNot, kRows, kTerms };
+
+// Offset number g of groups within [0, size]: foreign memory is not reached, whatever it is.
+BK_HD int64_t group_offset(const int32_t* offsets, int64_t g, int64_t size) {
+    const int64_t offset = offsets[g];
+    return offset < 0 ? 0 : offset > size ? size : offset;
+}
+
 template <class T>
 struct Matmul {
     using E = matmul_element_t<T>;
@@ -132,6 +162,8 @@ struct Matmul {
     const E *a, *b;
     MatrixStrides a_at, b_at;  // [i, k] of A, [k, j] of B
     Epilogue<T> epilogue;
+    Grouped grouped = Grouped::kNot;
+    const int32_t* offsets = nullptr;
 };
 
 template <class T>

@@ -24,14 +24,15 @@ void activate_span(Activation activation, double* z, int64_t count);
 // The arithmetic: Term of products and a block's sums, Sum of the tile's.
 template <class T>
 struct MatmulArithmetic {
-    using Term = matmul_scalar_t<T>;
-    using Sum = std::conditional_t<std::is_integral_v<T>, double, Term>;
+    static constexpr bool kIsInteger = std::is_integral_v<matmul_element_t<T>>;
+    using Term = std::conditional_t<kIsInteger, float, matmul_scalar_t<T>>;
+    using Sum = std::conditional_t<kIsInteger, double, Term>;
 
     static BK_HD Term term(matmul_element_t<T> x) {
         if constexpr (std::is_same_v<T, tf32>) {
             const uint32_t u = bit_cast<uint32_t>(x), rounded = (u + 0x1000u) & 0xffffe000u;
             return bit_cast<float>((u & 0x7f800000u) == 0x7f800000u ? u : rounded);
-        } else if constexpr (std::is_integral_v<T>) {
+        } else if constexpr (kIsInteger) {
             return static_cast<float>(static_cast<int32_t>(x));
         } else {
             return Epilogue<T>::element_of(x);
@@ -51,7 +52,7 @@ struct MatmulTile {
     static constexpr int kColumns = kLanes * kVectors;
     static constexpr int kDepth = std::min(128, 6144 / (kColumns * static_cast<int>(sizeof(Term))) / 8 * 8);
     static constexpr int kRows = 6144 / (kColumns * static_cast<int>(sizeof(Sum))) / kBlockRows * kBlockRows;
-    static_assert(!std::is_integral_v<T> || kDepth <= 256, "a block's sum is exact");
+    static_assert(!MatmulArithmetic<T>::kIsInteger || kDepth <= 256, "a block's sum is exact");
 
     alignas(64) Term panel[kDepth][kColumns];
     alignas(64) Term rows[kBlockRows][kDepth];
@@ -152,14 +153,20 @@ BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int6
     alignas(64) S z[kMost];
     for (int64_t first = 0; first < columns; first += kMost) {
         const int64_t count = std::min(columns - first, kMost), at = j + first;
-        for (int64_t c = 0; c < count; ++c) z[c] = e.alpha * static_cast<S>(sums[first + c]);
+        for (int64_t c = 0; c < count; ++c) {
+            if constexpr (std::is_integral_v<S>)
+                z[c] = bounded_sum(static_cast<int64_t>(sums[first + c]));
+            else
+                z[c] = e.alpha * static_cast<S>(sums[first + c]);
+        }
         if (e.c != nullptr) {
             const auto* const from = e.c + g * e.c_at.step + i * e.c_at.row + at;
             for (int64_t c = 0; c < count; ++c) z[c] += e.beta * Epilogue<T>::element_of(from[c]);
         }
         if (e.bias != nullptr)
             for (int64_t c = 0; c < count; ++c) z[c] += e.bias_of(at + c);
-        if (e.activation != Activation::kNone) activate_span(e.activation, z, count);
+        if constexpr (std::is_floating_point_v<S>)
+            if (e.activation != Activation::kNone) activate_span(e.activation, z, count);
         auto* const to = e.d + g * e.d_at.step + i * e.d_at.row + at;
         for (int64_t c = 0; c < count; ++c) to[c] = Epilogue<T>::stored(z[c]);
     }
@@ -296,12 +303,51 @@ void multiply_by_width(const Matmul<T>& p) {
 }
 
 template <class T>
-Status matmul(const Launch&, const Matmul<T>& p) {
+void multiply(const Matmul<T>& p) {
     switch (vector_bytes()) {
-        case 64: multiply_by_width<T, 64>(p); break;
-        case 32: multiply_by_width<T, 32>(p); break;
-        default: multiply_by_width<T, 16>(p);
+        case 64: return multiply_by_width<T, 64>(p);
+        case 32: return multiply_by_width<T, 32>(p);
+        default: return multiply_by_width<T, 16>(p);
     }
+}
+
+// Groups one after another. Rows before the first, and behind the last, are groups without terms.
+template <class T>
+void multiply_groups(const Matmul<T>& p) {
+    const bool of_rows = p.grouped == Grouped::kRows;
+    const int64_t size = of_rows ? p.m : p.k, first = of_rows ? -1 : 0, last = of_rows ? p.batch : p.batch - 1;
+    for (int64_t g = first; g <= last; ++g) {
+        const bool has_terms = g >= 0 && g < p.batch;
+        const int64_t begin = g < 0 ? 0 : group_offset(p.offsets, g, size);
+        const int64_t end = g == p.batch ? size : group_offset(p.offsets, g + 1, size),
+                      count = std::max<int64_t>(end - begin, 0);
+        if (of_rows && count == 0) continue;
+        Matmul<T> part = p;
+        part.grouped = Grouped::kNot;
+        part.batch = 1;
+        part.a += begin * (of_rows ? p.a_at.row : p.a_at.column);
+        if (of_rows) {
+            part.m = count;
+            part.k = has_terms ? p.k : 0;
+            if (has_terms) part.b += g * p.b_at.step;
+            part.epilogue.d += begin * p.epilogue.d_at.row;
+            if (part.epilogue.c != nullptr) part.epilogue.c += begin * p.epilogue.c_at.row;
+        } else {
+            part.k = count;
+            part.b += begin * p.b_at.row;
+            part.epilogue.d += g * p.epilogue.d_at.step;
+            if (part.epilogue.c != nullptr) part.epilogue.c += g * p.epilogue.c_at.step;
+        }
+        multiply(part);
+    }
+}
+
+template <class T>
+Status matmul(const Launch&, const Matmul<T>& p) {
+    if (p.grouped == Grouped::kNot)
+        multiply(p);
+    else
+        multiply_groups(p);
     return Status::kOk;
 }
 

@@ -86,23 +86,33 @@ bool library_matmul(const Matmul<T>& p, LibraryMatmul* out) {
     return is_aligned(e.bias, kLibraryAlignment);
 }
 
-// The last steps of a product whose sums lie elsewhere, or in D.
+// The last steps of `matrices` products of m x n whose sums lie elsewhere, in parts, or in D.
 template <class T>
-__global__ void __launch_bounds__(256) finish_kernel(const __grid_constant__ Epilogue<T> e, const matmul_scalar_t<T>* sums,
-                                                     int64_t pitch, int64_t m, int64_t n, bool in_pairs) {
+__global__ void __launch_bounds__(256)
+    finish_kernel(const __grid_constant__ Epilogue<T> e, const __grid_constant__ PartsOf<T> parts, int64_t pitch, int64_t m,
+                  int64_t n, int64_t matrices, bool in_pairs) {
+    using S = matmul_scalar_t<T>;
     const int64_t j = 2 * (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x);
     if (j >= n) return;
-    for (int64_t i = blockIdx.y; i < m; i += gridDim.y) {
-        const matmul_scalar_t<T>* const pair = sums + i * pitch + j;
-        store_pair(e, 0, i, j, n, pair[0], j + 1 < n ? pair[1] : matmul_scalar_t<T>(0), in_pairs);
+    for (int64_t line = blockIdx.y; line < matrices * m; line += gridDim.y) {
+        const int64_t matrix = line / m, i = line % m;
+        const S* from = parts.sums + (matrix * parts.count * m + i) * pitch + j;
+        S first = from[0], second = j + 1 < n ? from[1] : S(0);
+        for (int64_t part = 1; part < parts.count; ++part) {
+            from += m * pitch;
+            first += from[0];
+            if (j + 1 < n) second += from[1];
+        }
+        store_pair(e, matrix, i, j, n, first, second, in_pairs);
     }
 }
 
 template <class T>
-Status finish(const Launch& launch, const Epilogue<T>& e, const matmul_scalar_t<T>* sums, int64_t pitch, int64_t m, int64_t n) {
-    const int64_t across = ceil_div<int64_t>(n, 512), down = std::min(m, std::max<int64_t>(4096 / across, 1));
+Status finish(const Launch& launch, const Epilogue<T>& e, const PartsOf<T>& parts, int64_t pitch, int64_t m, int64_t n,
+              int64_t matrices = 1) {
+    const int64_t across = ceil_div<int64_t>(n, 512), down = std::min(matrices * m, std::max<int64_t>(4096 / across, 1));
     const dim3 blocks(static_cast<unsigned>(across), static_cast<unsigned>(down));
-    return launch_kernel(launch, {blocks, dim3(256)}, finish_kernel<T>, e, sums, pitch, m, n, stores_pairs(e));
+    return launch_kernel(launch, {blocks, dim3(256)}, finish_kernel<T>, e, parts, pitch, m, n, matrices, stores_pairs(e));
 }
 
 // Rows [first, first + count) of one product.
@@ -131,7 +141,7 @@ Status activate_library(const Launch& launch, const Matmul<T>& p, LibraryMatmul 
         rest.alpha = 1;
         rest.c = nullptr;
         rest.bias = nullptr;
-        return finish(launch, rest, p.epilogue.d, p.epilogue.d_at.row, p.m, p.n);
+        return finish(launch, rest, PartsOf<T>{p.epilogue.d}, p.epilogue.d_at.row, p.m, p.n);
     } else {
         if (sums == nullptr || p.n % (kLibraryAlignment / 4) != 0) return Status::kOk;
         const S one = 1, zero = 0;
@@ -147,7 +157,7 @@ Status activate_library(const Launch& launch, const Matmul<T>& p, LibraryMatmul 
             problem.m = part.m;
             problem.a.data = part.a;
             if (!matmul_by_library(launch, problem, workspace)) return Status::kOk;
-            BK_TRY(finish(launch, part.epilogue, static_cast<const S*>(sums), p.n, part.m, p.n));
+            BK_TRY(finish(launch, part.epilogue, PartsOf<T>{static_cast<S*>(sums)}, p.n, part.m, p.n));
         }
         return Status::kOk;
     }

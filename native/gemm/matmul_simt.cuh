@@ -58,16 +58,25 @@ struct SimtFeed {
 BK_DEVICE int simt_place(int thread_place, int v) { return thread_place * 4 + v / 4 * (kSimtSide / 2) + v % 4; }
 
 template <class T>
-__global__ void __launch_bounds__(kSimtThreads) matmul_simt_kernel(const __grid_constant__ Matmul<T> p, int64_t down,
-                                                                   int64_t across, bool a_moves, bool b_moves, bool in_pairs) {
+__global__ void __launch_bounds__(kSimtThreads)
+    matmul_simt_kernel(const __grid_constant__ Matmul<T> p, const __grid_constant__ PartsOf<T> parts, int64_t down,
+                       int64_t across, bool a_moves, bool b_moves, bool in_pairs) {
     __shared__ float a_tile[2][kSimtDepth][kSimtPitch], b_tile[2][kSimtDepth][kSimtPitch];
     const int thread = static_cast<int>(threadIdx.x), thread_row = thread / 16, thread_column = thread % 16;
-    const MatmulPlace place(blockIdx.x, down, across, kSimtSide);
+    const MatmulPlace place = find_place(p, parts, down, across, kSimtSide);
+    if (place.end == 0) return;
     SimtFeed a{
-        {p.a + place.matrix * p.a_at.step, p.m, p.k, p.a_at.row, p.a_at.column}, place.row, p.a_at.row == 1, a_moves, {}};
-    SimtFeed b{
-        {p.b + place.matrix * p.b_at.step, p.n, p.k, p.b_at.column, p.b_at.row}, place.column, p.b_at.column == 1, b_moves, {}};
-    const int64_t tiles = (p.k + kSimtDepth - 1) / kSimtDepth;
+        {p.a + place.matrix * p.a_at.step + place.first * p.a_at.column, place.end, place.terms, p.a_at.row, p.a_at.column},
+        place.row,
+        p.a_at.row == 1,
+        a_moves,
+        {}};
+    SimtFeed b{{p.b + place.matrix * p.b_at.step + place.first * p.b_at.row, p.n, place.terms, p.b_at.column, p.b_at.row},
+               place.column,
+               p.b_at.column == 1,
+               b_moves,
+               {}};
+    const int64_t tiles = (place.terms + kSimtDepth - 1) / kSimtDepth;
     float sum[8][8] = {};
     if (tiles > 0) {
         a.load_tile(0, thread);
@@ -117,7 +126,10 @@ __global__ void __launch_bounds__(kSimtThreads) matmul_simt_kernel(const __grid_
         for (int index = thread; index < 16 * kSimtSide / 2; index += kSimtThreads) {
             const int line = index / (kSimtSide / 2), at = index % (kSimtSide / 2) * 2;
             const int64_t row = place.row + simt_place(line, pass), column = place.column + at;
-            if (row < p.m && column < p.n)
+            if (row >= place.end || column >= p.n) continue;
+            if (parts.count > 1)
+                store_part(parts, place, p.m, p.n, row, column, band[line][at], band[line][at + 1]);
+            else
                 store_pair(p.epilogue, place.matrix, row, column, p.n, band[line][at], band[line][at + 1], in_pairs);
         }
         __syncthreads();
@@ -125,12 +137,12 @@ __global__ void __launch_bounds__(kSimtThreads) matmul_simt_kernel(const __grid_
 }
 
 template <class T>
-Status matmul_by_fma(const Launch& launch, const Matmul<T>& p) {
-    const int64_t down = ceil_div<int64_t>(p.m, kSimtSide), across = ceil_div<int64_t>(p.n, kSimtSide);
+Status matmul_by_fma(const Launch& launch, const Matmul<T>& p, const PartsOf<T>& parts = {}) {
     int64_t tiles = 0;
-    BK_TRY(count_tiles(down, across, p.batch, &tiles));
-    return launch_kernel(launch, {dim3(static_cast<unsigned>(tiles)), dim3(kSimtThreads)}, matmul_simt_kernel<T>, p, down,
-                         across, moves_by_16(p.a, p.a_at), moves_by_16(p.b, p.b_at), stores_pairs(p.epilogue));
+    BK_TRY(count_blocks(p, parts, kSimtSide, &tiles));
+    return launch_kernel(launch, {dim3(static_cast<unsigned>(tiles)), dim3(kSimtThreads)}, matmul_simt_kernel<T>, p, parts,
+                         ceil_div<int64_t>(p.m, kSimtSide), ceil_div<int64_t>(p.n, kSimtSide), moves_by_16(p.a, p.a_at),
+                         moves_by_16(p.b, p.b_at), stores_pairs(p.epilogue));
 }
 
 }  // namespace bk

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "core/types/vec.h"
+#include "gemm/matmul_place.cuh"
 #include "gemm/matmul_tile.cuh"
 
 namespace bk {
@@ -28,6 +29,8 @@ struct TensorKind {
             return static_cast<int32_t>((bits - sum) / 2);
         } else if constexpr (kWidenedBy<E> != 1) {
             return static_cast<matmul_scalar_t<T>>(sum / (kWidenedBy<E> * kWidenedBy<E>));
+        } else if constexpr (std::is_integral_v<matmul_scalar_t<T>>) {
+            return bounded_sum(sum);
         } else {
             return static_cast<matmul_scalar_t<T>>(sum);
         }
@@ -39,22 +42,6 @@ constexpr int kMatmulStages = kSide == 128 ? 3 : 4;
 
 template <int kSide>
 constexpr int kMatmulBytes = 2 * kMatmulStages<kSide> * kSide * kMatmulDepth;
-
-// What a block computes: tile number `index`, of which `down` and `across` cover a matrix. Tiles that are computed at a time
-// lie together, so that they share what they read.
-struct MatmulPlace {
-    int64_t matrix, row, column;
-
-    BK_DEVICE MatmulPlace(int64_t index, int64_t down, int64_t across, int side) {
-        constexpr int64_t kTogether = 8;
-        matrix = index / (down * across);
-        const int64_t in_matrix = index % (down * across), band = in_matrix / (kTogether * across);
-        const int64_t height = min(kTogether, down - band * kTogether), in_band = in_matrix % (kTogether * across);
-        row = (band * kTogether + in_band % height) * side;
-        column = in_band / height * side;
-    }
-    static BK_DEVICE int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
-};
 
 // Two results of a byte.
 template <class T>
@@ -152,8 +139,8 @@ struct WarpSums {
 
 // The block's results, by way of shared memory, where the last steps go along rows: bands of 16 rows of each warp at a time.
 template <class T, int kSide>
-BK_DEVICE void store_sums(const Matmul<T>& p, const WarpSums<T, kSide>& sums, char* shared, const MatmulPlace& place,
-                          int warp_row, int warp_column, int thread, bool in_pairs) {
+BK_DEVICE void store_sums(const Matmul<T>& p, const MatmulParts<matmul_scalar_t<T>>& parts, const WarpSums<T, kSide>& sums,
+                          char* shared, const MatmulPlace& place, int warp_row, int warp_column, int thread, bool in_pairs) {
     using S = matmul_scalar_t<T>;
     constexpr int kPitch = kSide + 8, kBands = WarpSums<T, kSide>::kRows, kPairs = kSide / 2;
     static_assert(32 * kPitch * sizeof(S) <= kMatmulBytes<kSide>, "two bands fit where the tiles were");
@@ -176,10 +163,30 @@ BK_DEVICE void store_sums(const Matmul<T>& p, const WarpSums<T, kSide>& sums, ch
         for (int index = thread; index < 32 * kPairs; index += kMatmulThreads) {
             const int line = index / kPairs, at = index % kPairs * 2;
             const int64_t row = place.row + line / 16 * (kSide / 2) + 16 * pass + line % 16, column = place.column + at;
-            if (row < p.m && column < p.n)
-                store_pair(p.epilogue, place.matrix, row, column, p.n, band[line * kPitch + at], band[line * kPitch + at + 1],
-                           in_pairs);
+            if (row >= place.end || column >= p.n) continue;
+            const S* const pair = band + line * kPitch + at;
+            if (parts.count > 1)
+                store_part(parts, place, p.m, p.n, row, column, pair[0], pair[1]);
+            else
+                store_pair(p.epilogue, place.matrix, row, column, p.n, pair[0], pair[1], in_pairs);
         }
+    }
+}
+
+// What rounding to TF32 leaves of a factor, rounded too.
+BK_DEVICE uint32_t rest_of_tf32(uint32_t bits, uint32_t rounded) {
+    if ((rounded & 0x7f800000u) == 0x7f800000u) return 0;
+    return round_to_tf32(bit_cast<uint32_t>(bit_cast<float>(bits) - bit_cast<float>(rounded)));
+}
+
+// The step of tf32x3: small products first.
+template <int N>
+BK_DEVICE void split_tf32(uint32_t (&words)[N], uint32_t (&rest)[N]) {
+#pragma unroll
+    for (int v = 0; v < N; ++v) {
+        const uint32_t rounded = round_to_tf32(words[v]);
+        rest[v] = rest_of_tf32(words[v], rounded);
+        words[v] = rounded;
     }
 }
 
@@ -207,6 +214,21 @@ BK_DEVICE void add_tile(WarpSums<T, kSide>& sums, const char* a_tile, const char
             for (int j = 0; j < kColumns; ++j)
                 for (int v = 0; v < 2; ++v) b[j][v] = round_to_tf32(b[j][v]);
         }
+        if constexpr (std::is_same_v<T, tf32x3>) {
+            uint32_t a_rest[kRows][4], b_rest[kColumns][2];
+#pragma unroll
+            for (int i = 0; i < kRows; ++i) split_tf32(a[i], a_rest[i]);
+#pragma unroll
+            for (int j = 0; j < kColumns; ++j) split_tf32(b[j], b_rest[j]);
+#pragma unroll
+            for (int i = 0; i < kRows; ++i)
+#pragma unroll
+                for (int j = 0; j < kColumns; ++j) Kind::Step::run(sums.sum[i][j], a_rest[i], b[j]);
+#pragma unroll
+            for (int i = 0; i < kRows; ++i)
+#pragma unroll
+                for (int j = 0; j < kColumns; ++j) Kind::Step::run(sums.sum[i][j], a[i], b_rest[j]);
+        }
 #pragma unroll
         for (int i = 0; i < kRows; ++i)
 #pragma unroll
@@ -214,9 +236,14 @@ BK_DEVICE void add_tile(WarpSums<T, kSide>& sums, const char* a_tile, const char
     }
 }
 
+// Blocks that a multiprocessor is to have at once: small tiles of 16-bit and TF32 factors leave room for five.
+template <class T, int kSide>
+constexpr int kMatmulBlocks = kSide == 64 && (sizeof(matmul_element_t<T>) == 2 || std::is_same_v<T, tf32>) ? 5 : 1;
+
 template <class T, int kSide, Feed kFeedA, Feed kFeedB>
-__global__ void __launch_bounds__(kMatmulThreads)
-    matmul_kernel(const __grid_constant__ Matmul<T> p, int64_t down, int64_t across, bool in_pairs) {
+__global__ void __launch_bounds__(kMatmulThreads, (kMatmulBlocks<T, kSide>))
+    matmul_kernel(const __grid_constant__ Matmul<T> p, const __grid_constant__ MatmulParts<matmul_scalar_t<T>> parts,
+                  int64_t down, int64_t across, bool in_pairs) {
     using E = matmul_element_t<T>;
     using Kind = TensorKind<T>;
     constexpr int kStages = kMatmulStages<kSide>, kBytes = kSide * kMatmulDepth;
@@ -225,12 +252,15 @@ __global__ void __launch_bounds__(kMatmulThreads)
     char* const shared = reinterpret_cast<char*>(shared_words);
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
     const int warp_row = warp / 2 * (kSide / 2), warp_column = warp % 2 * (kSide / 2);
-    const MatmulPlace place(blockIdx.x, down, across, kSide);
-    const TileSource<E> a{p.a + place.matrix * p.a_at.step, p.m, p.k, p.a_at.row, p.a_at.column};
-    const TileSource<E> b{p.b + place.matrix * p.b_at.step, p.n, p.k, p.b_at.column, p.b_at.row};
+    const MatmulPlace place = find_place(p, parts, down, across, kSide);
+    if (place.end == 0) return;
+    const TileSource<E> a{p.a + place.matrix * p.a_at.step + place.first * p.a_at.column, place.end, place.terms, p.a_at.row,
+                          p.a_at.column};
+    const TileSource<E> b{p.b + place.matrix * p.b_at.step + place.first * p.b_at.row, p.n, place.terms, p.b_at.column,
+                          p.b_at.row};
     const TileFeed<E, kSide, kFeedA> feed_a(a, place.row, thread);
     const TileFeed<E, kSide, kFeedB> feed_b(b, place.column, thread);
-    const int64_t tiles = (p.k + kDepth - 1) / kDepth;
+    const int64_t tiles = (place.terms + kDepth - 1) / kDepth;
     const auto fill = [&](int64_t tile) {
         char* const stage = shared + tile % kStages * (2 * kBytes);
         if (tile < tiles) {
@@ -255,7 +285,7 @@ __global__ void __launch_bounds__(kMatmulThreads)
     }
     wait_for_copies<0>();
 
-    store_sums(p, sums, shared, place, warp_row, warp_column, thread, in_pairs);
+    store_sums(p, parts, sums, shared, place, warp_row, warp_column, thread, in_pairs);
 }
 
 // --- the choice among them ---
@@ -283,41 +313,54 @@ inline Status count_tiles(int64_t down, int64_t across, int64_t batch, int64_t* 
                 static_cast<long long>(batch), static_cast<long long>(down), static_cast<long long>(across));
 }
 
+// Blocks that compute the problem by tiles of so many rows and columns.
+template <class T, class S>
+Status count_blocks(const Matmul<T>& p, const MatmulParts<S>& parts, int side, int64_t* blocks) {
+    const int64_t matrices = p.grouped == Grouped::kRows ? 1 : p.batch * parts.count;
+    return count_tiles(count_down(p, side), ceil_div<int64_t>(p.n, side), matrices, blocks);
+}
+
+template <class T>
+using PartsOf = MatmulParts<matmul_scalar_t<T>>;
+
 template <class T, int kSide, Feed kFeedA, Feed kFeedB>
-Status launch_tiles(const Launch& launch, const Matmul<T>& p) {
-    const int64_t down = ceil_div<int64_t>(p.m, kSide), across = ceil_div<int64_t>(p.n, kSide);
+Status launch_tiles(const Launch& launch, const Matmul<T>& p, const PartsOf<T>& parts) {
     int64_t tiles = 0;
-    BK_TRY(count_tiles(down, across, p.batch, &tiles));
+    BK_TRY(count_blocks(p, parts, kSide, &tiles));
     Grid grid{dim3(static_cast<unsigned>(tiles)), dim3(kMatmulThreads)};
     grid.shared = kMatmulBytes<kSide>;
-    return launch_kernel(launch, grid, matmul_kernel<T, kSide, kFeedA, kFeedB>, p, down, across, stores_pairs(p.epilogue));
+    return launch_kernel(launch, grid, matmul_kernel<T, kSide, kFeedA, kFeedB>, p, parts, ceil_div<int64_t>(p.m, kSide),
+                         ceil_div<int64_t>(p.n, kSide), stores_pairs(p.epilogue));
 }
 
 template <class T, int kSide>
-Status launch_by_feed(const Launch& launch, const Matmul<T>& p) {
+Status launch_by_feed(const Launch& launch, const Matmul<T>& p, const PartsOf<T>& parts = {}) {
     using E = matmul_element_t<T>;
     const bool a_deep = p.a_at.column == 1, b_deep = p.b_at.row == 1 && p.b_at.column != 0;
     if (moves_by_16(p.a, p.a_at) && moves_by_16(p.b, p.b_at)) {
-        if (a_deep && b_deep) return launch_tiles<T, kSide, Feed::kDeep, Feed::kDeep>(launch, p);
+        if (a_deep && b_deep) return launch_tiles<T, kSide, Feed::kDeep, Feed::kDeep>(launch, p, parts);
         if constexpr (sizeof(E) > 1) {
-            if (a_deep) return launch_tiles<T, kSide, Feed::kDeep, Feed::kWide>(launch, p);
-            if (!b_deep) return launch_tiles<T, kSide, Feed::kWide, Feed::kWide>(launch, p);
+            if (a_deep) return launch_tiles<T, kSide, Feed::kDeep, Feed::kWide>(launch, p, parts);
+            if (!b_deep) return launch_tiles<T, kSide, Feed::kWide, Feed::kWide>(launch, p, parts);
         }
     }
-    return launch_tiles<T, 64, Feed::kElements, Feed::kElements>(launch, p);
+    return launch_tiles<T, 64, Feed::kElements, Feed::kElements>(launch, p, parts);
 }
+
+constexpr int64_t kMultiprocessors = 132;  // of an H200
 
 // Large tiles read less, small ones leave fewer multiprocessors idle and hold longer sums of integers.
 template <class T>
-Status matmul_by_tensor_cores(const Launch& launch, const Matmul<T>& p) {
+Status matmul_by_tensor_cores(const Launch& launch, const Matmul<T>& p, const PartsOf<T>& parts = {}) {
     using E = matmul_element_t<T>;
-    if constexpr (sizeof(E) < 8) {
-        constexpr int64_t kEnoughTiles = 132;  // one for each multiprocessor of an H200
+    if constexpr (sizeof(E) < 8 && !std::is_same_v<T, tf32x3>) {  // whose registers are full with small tiles
+        const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
+        const int64_t rows = p.grouped == Grouped::kRows ? p.m / (p.batch + 1) : p.m;  // of a group, on average
         const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, 128);
-        const bool fits = p.k <= TensorKind<T>::kTerms && p.m > 64 && p.n > 64;
-        if (fits && large >= ceil_div(kEnoughTiles, p.batch)) return launch_by_feed<T, 128>(launch, p);
+        const bool fits = p.k <= TensorKind<T>::kTerms && rows > 64 && p.n > 64 && parts.count == 1;
+        if (fits && large >= ceil_div(kMultiprocessors, batch)) return launch_by_feed<T, 128>(launch, p, parts);
     }
-    return launch_by_feed<T, 64>(launch, p);
+    return launch_by_feed<T, 64>(launch, p, parts);
 }
 
 }  // namespace bk

@@ -205,7 +205,7 @@ LAYOUTS = ("rrr", "rcr", "crr")
 
 def batched(
     draw, m, n, k, batch, *, layout=1, steps=(None, None, None, None), numbers=(0.75, 0.0), gap=0, null=(), dense=False,
-    apart=3
+    apart=3, sums=False
 ):  # fmt: skip
     """steps are the distances of the matrices of A, B, C and D, of which None leaves a gap of `apart` elements."""
     shapes = {
@@ -219,9 +219,11 @@ def batched(
         arrays["d"].values = None
     if dense:
         del arrays["c"]
-        if not numbers[1]:
+        if not numbers[1] and is_float(draw.dtype):
             arrays["d"].values = np.full(arrays["d"].shape, np.nan)
-    scalars = {"m": m, "n": n, "k": k, "alpha": numbers[0], "beta": numbers[1]}
+    if sums:
+        arrays["d"] = Array("i32", arrays["d"].shape, None, arrays["d"].strides)
+    scalars = {"m": m, "n": n, "k": k} | ({} if sums else {"alpha": numbers[0], "beta": numbers[1]})
     scalars |= {"batch": batch, "layout": layout} if dense else {"batch_count": batch}
     for name, array in arrays.items():
         scalars |= {f"ld{name}": array.strides[1], f"stride_{name}": array.strides[0]}
@@ -235,6 +237,9 @@ def batched_reference(p):
     a, b = p.arrays["a"].values, p.arrays["b"].values
     a = a.transpose(0, 2, 1) if layout == "crr" else a
     b = b.transpose(0, 2, 1) if layout == "rcr" else b
+    if "beta" not in p.scalars:
+        sums = np.matmul(a.astype(np.int64), b.astype(np.int64))
+        return {"d": Expected(np.clip(sums, *LIMITS["i32"]))}
     c = np.zeros(p.arrays["d"].shape)
     if p.scalars["beta"]:
         c = p.arrays["c" if "c" in p.arrays and "c" not in p.null else "d"].values
@@ -258,10 +263,10 @@ BATCHED = {
 }
 
 
-def dense_problems(layouts, rows):
+def dense_problems(layouts, rows, sums=False):
     table = {}
     for layout in layouts:
-        make = functools.partial(batched, layout=layout, dense=True)
+        make = functools.partial(batched, layout=layout, dense=True, sums=sums)
         few, m = min(rows, 7), min(rows, 21)
         table |= {
             f"{LAYOUTS[layout]}_plain": lambda d, f=make, m=few: f(d, m, 9, 11, 3, numbers=(0.75, -1.5), apart=0),
@@ -282,7 +287,7 @@ def dense_problems(layouts, rows):
     first = LAYOUTS[layouts[0]]
     table["plain"] = table.pop(f"{first}_plain")
     table["large"] = lambda d: batched(
-        d, min(rows, 150), 201, 517, 2, layout=layouts[0], dense=True, numbers=(1.0, 0.5)
+        d, min(rows, 150), 201, 517, 2, layout=layouts[0], dense=True, numbers=(1.0, 0.5), sums=sums
     )
     return table
 
@@ -298,6 +303,7 @@ def dense_bad(row, gemv):
 
 ROWS_OF = [row for row in ROWS.values() if row.name.startswith(("gemm_", "gemv_")) and not is_elsewhere(row)]
 SPECIAL = ("gemm_batched_{T}_rcr_sm80", "gemm_dense_{T}", "gemv_dense_m1_{T}")
+NARROW = ("gemm_dense_{T} of integers", "gemm_dense_{T} of fp8", "gemm_dense_{T}_i32", "gemm_dense_{T}_3xtf32")
 STEP = (Bad("d_step", 2, "stride_d is 0", {"stride_d": 0}, can=2),)
 IDLE_BATCH = {"gemm_batched_{T}_rcr_sm80": "batch_count"}
 
@@ -308,15 +314,17 @@ def special_cases():
         row=row.name, problems=BATCHED, reference=batched_reference, tolerance={"d": "product"}, plain="plain",
         large="large", bad=(*bad_calls(row), *STEP), idle=(*IDLE, Idle("no_batch", {"batch_count": 0})),
     )  # fmt: skip
-    for name, layouts, rows in ((SPECIAL[1], (0, 1, 2), 1000), (SPECIAL[2], (0,), 1)):
-        row = ROWS[name]
+    every = tuple([(name, (0, 1, 2), 1000) for name in (SPECIAL[1], *NARROW)])
+    for name, layouts, rows in (*every, (SPECIAL[2], (0,), 1)):
+        row, sums = ROWS[name], "_i32" in name
         yield Case(
-            row=name, problems=dense_problems(layouts, rows), reference=batched_reference, tolerance={"d": "product"},
-            plain="plain", large="large", bad=(*bad_calls(row), *dense_bad(row, rows == 1)),
-            idle=(*IDLE, Idle("no_batch", {"batch": 0})),
+            row=name, problems=dense_problems(layouts, rows, sums), reference=batched_reference,
+            tolerance={"d": "exact" if sums else "split_product" if "3x" in name else "product"}, plain="plain",
+            large="large",
+            bad=(*bad_calls(row), *dense_bad(row, rows == 1)), idle=(*IDLE, Idle("no_batch", {"batch": 0})),
         )  # fmt: skip
 
 
-CASES = (*(product_case(row) for row in ROWS_OF if row.name not in SPECIAL), *special_cases())
+CASES = (*(product_case(row) for row in ROWS_OF if row.name not in SPECIAL + NARROW), *special_cases())
 
 __all__ = ["CASES", "Draw", "batched", "product", "round_to"]

@@ -220,7 +220,8 @@ bool test_activated(const char* name, int64_t m, int64_t n, int calls, int64_t r
 
 int main() {
     bool right = test_thin<f16>("f16") & test_thin<bf16>("bf16") & test_thin<float>("f32");
-    right &= test_tiles<f16>("f16") & test_tiles<bf16>("bf16") & test_tiles<tf32>("tf32") & test_tiles<double>("f64");
+    right &= test_tiles<f16>("f16") & test_tiles<bf16>("bf16") & test_tiles<tf32>("tf32") & test_tiles<tf32x3>("3xtf32") &
+             test_tiles<double>("f64");
     right &= test_tiles<int8_t>("i8") & test_tiles<uint8_t>("u8") & test_tiles<float>("f32");
     right &= test_activated<bf16>("bands", 160, 72, 2, 160) & test_activated<bf16>("lost band", 160, 72, 1, 128);
     right &= test_activated<bf16>("no band", 24, 40, 0, 0) & test_activated<float>("in place", 24, 40, 1, 24);

@@ -15,6 +15,9 @@ UNMEASURED = {
     },
     **{f"gemm_bias_{f}{{U}}bias_{name}_rcr_sm80": _EPILOGUE for name in ("s8", "u8") for f in ("", "{F}_")},
     **{f"gemm_{name}_rrr_sm80_bias_{f}{{U}}": _EPILOGUE for name in ("s8", "u8") for f in ("", "{F}_")},
+    **dict.fromkeys(
+        ("gemm_dense_{T} of integers", "gemm_dense_{T} of fp8"), "the kernels of the single products, for a batch"
+    ),
     **{f"gemm_u8_{layout}_sm80": "the kernels of s8 with another instruction" for layout in ("rcr", "rrr")},
 }  # fmt: skip
 
@@ -72,6 +75,10 @@ def check(problem):
         got = problem.data.cells(problem.buffers["d"], np.array([i * n + j])).astype(np.float64)
         products = a.astype(np.float64) * b
         z = np.array([products.sum() * scalars["alpha"]])
+        if bench.row.endswith("_i32"):
+            if got != z:
+                return f"d[{i}, {j}] is {got[0]:g}, expected {z[0]:g}"
+            continue
         if "bias" in problem.buffers:
             z = z + problem.data.cells(problem.buffers["bias"], np.array([j]))
         if problem.dtype in ("i8", "u8"):
@@ -136,6 +143,13 @@ def large(backend):
         integers = (torch_int,) if layout == "rcr" else ()
         whole = more | {"peers": integers}
         yield made(f"gemm s8 {layout} {size}", f"gemm_s8_{layout}_sm80", *cube, ("i8",), **whole)
+    yield made(
+        f"gemm 3xtf32 {size}", "gemm_dense_{T}_3xtf32", *cube, ("f32",), dense=True, peers=by_columns,
+        bounds=(Bound("peer", 1.0),),
+    )  # fmt: skip
+    yield made(
+        f"gemm s8 into i32 {size}", "gemm_dense_{T}_i32", *cube, ("i8",), dense=True, peers=(torch_int,), bounds=(own,)
+    )
     row, wide = "gemm_bias_{T}_rcr_sm80", sizes[-2] if backend == "cuda" else cube
     bound = (Bound("peer", 1.0),)
     yield made("gemm bias", row, *wide, ("bf16",), bias=True, peers=(torch_bias(""),), bounds=bound)

@@ -1,0 +1,92 @@
+"""Products of groups of rows, each with a matrix of its own: mixtures of experts, adapters; and their gradients.
+
+Group g is rows offsets[g] to offsets[g + 1] of A and D; offsets are i32, and lie where the matrices do. Rows of no
+group have sums of no terms. layout is RRR, where B is (groups, k, n), or RCR, where it is (groups, n, k). Elements of
+a row are neighbours, and rows lie any distance apart; gradients are contiguous.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda.descriptor import Descriptor
+from baracuda.gemm import _DensePlan
+from baracuda.kinds import DenseLayout
+from baracuda.operands import Args, Viewable
+
+
+class _Groups(Descriptor):
+    m: int
+    n: int
+    k: int
+    groups: int
+    layout: DenseLayout
+
+    @property
+    def b_shape(self) -> tuple[int, ...]:
+        return (self.groups, *((self.n, self.k) if self.layout is DenseLayout.RCR else (self.k, self.n)))
+
+    @property
+    def offset_count(self) -> int:
+        return self.groups + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupedGemmDescriptor(_Groups):
+    """m rows in all groups. D is overwritten, or beta D is added."""
+
+    m: int = descriptor.extent()
+    n: int = descriptor.extent()
+    k: int = descriptor.extent()
+    groups: int = descriptor.extent()
+    layout: DenseLayout = descriptor.choice(DenseLayout)
+    alpha: float = descriptor.real(default=1.0)
+    beta: float = descriptor.real(default=0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupedGemmBackwardDescriptor(_Groups):
+    m: int = descriptor.extent()
+    n: int = descriptor.extent()
+    k: int = descriptor.extent()
+    groups: int = descriptor.extent()
+    layout: DenseLayout = descriptor.choice(DenseLayout)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GroupedGemmArgs(Args):
+    a: Viewable
+    b: Viewable
+    offsets: Viewable
+    d: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GroupedGemmBackwardArgs(Args):
+    """da and db may be None, as may then be what they alone read: b and a."""
+
+    dd: Viewable
+    offsets: Viewable
+    a: Viewable | None = None
+    b: Viewable | None = None
+    da: Viewable | None = None
+    db: Viewable | None = None
+
+
+class GroupedGemmPlan(_DensePlan):
+    __slots__ = ()
+    op = "grouped_gemm_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = GroupedGemmDescriptor
+    args_type: ClassVar[type[Args]] = GroupedGemmArgs
+    shapes: ClassVar = {"b": "b_shape"}
+
+
+class GroupedGemmBackwardPlan(_DensePlan):
+    __slots__ = ()
+    op = "grouped_gemm_backward_{T}"
+    matrices = ("dd", "a", "b", "da", "db")
+    descriptor_type: ClassVar[type[Descriptor]] = GroupedGemmBackwardDescriptor
+    args_type: ClassVar[type[Args]] = GroupedGemmBackwardArgs
+    shapes: ClassVar = {"b": "b_shape", "db": "b_shape"}

@@ -1,0 +1,116 @@
+// Which part of a problem a block of a product's kernel computes: a tile of one matrix, of one group of rows or over one group
+// of terms, or a tile of sums over a part of the terms.
+#pragma once
+
+#include <cstdint>
+
+#include "core/platform.h"
+#include "gemm/matmul.h"
+
+namespace bk {
+
+// Sums in `count` parts, of `span` terms each but the last: part s of matrix g lies, by rows, at (g * count + s) * m * n.
+template <class S>
+struct MatmulParts {
+    S* sums = nullptr;
+    int64_t span = 0, count = 1;
+};
+
+// Rows [row, end) from a tile's first, of the matrices numbered `matrix`, and terms [first, first + terms). A block that has
+// nothing to do has no rows.
+struct MatmulPlace {
+    int64_t matrix = 0, row = 0, column = 0, end = 0, first = 0, terms = 0, part = 0;
+};
+
+// Tile number `index` of a matrix, which `down` and `across` tiles cover. Tiles that are computed at a time lie together, so
+// that they share what they read.
+BK_DEVICE void place_tile(MatmulPlace& place, int64_t index, int64_t down, int64_t across, int side) {
+    constexpr int64_t kTogether = 8;
+    const int64_t band = index / (kTogether * across), left = down - band * kTogether;
+    const int64_t height = left < kTogether ? left : kTogether, in_band = index % (kTogether * across);
+    place.row = (band * kTogether + in_band % height) * side;
+    place.column = in_band / height * side;
+}
+
+// Tile number `index` of all groups of rows, those of each on their own. Rows before the first group, and behind the last, are
+// groups without terms. Every warp searches, 32 groups at a time.
+template <class T>
+BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t across, int side) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    MatmulPlace place;
+    uint32_t before = 0;
+    for (int64_t base = -1; base <= p.batch; base += 32) {
+        const int64_t g = base + lane;
+        int64_t begin = 0, end = 0;
+        if (g <= p.batch) {
+            begin = g < 0 ? 0 : group_offset(p.offsets, g, p.m);
+            end = g == p.batch ? p.m : group_offset(p.offsets, g + 1, p.m);
+        }
+        const uint32_t down = end > begin ? static_cast<uint32_t>((end - begin + side - 1) / side) : 0, tiles = down * across;
+        uint32_t sum = tiles;
+        for (int distance = 1; distance < 32; distance *= 2) {
+            const uint32_t other = __shfl_up_sync(~0u, sum, distance, 32);
+            if (lane >= distance) sum += other;
+        }
+        const uint32_t own = index - (before + sum - tiles);  // large where it is not of this group
+        uint32_t found = own < tiles ? static_cast<uint32_t>(lane) + 1 : 0;
+        for (int distance = 1; distance < 32; distance *= 2) {
+            const uint32_t other = __shfl_xor_sync(~0u, found, distance);
+            found = found > other ? found : other;
+        }
+        if (found != 0) {
+            const int from = static_cast<int>(found) - 1;
+            const int64_t group = base + from;
+            const bool has_terms = group >= 0 && group < p.batch;
+            begin = __shfl_sync(~0u, static_cast<uint32_t>(begin), from, 32);  // of 31 bits, as extents are
+            place.end = __shfl_sync(~0u, static_cast<uint32_t>(end), from, 32);
+            place_tile(place, __shfl_sync(~0u, own, from, 32), __shfl_sync(~0u, down, from, 32), across, side);
+            place.row += begin;
+            place.matrix = has_terms ? group : 0;
+            place.terms = has_terms ? p.k : 0;
+            return place;
+        }
+        before += __shfl_sync(~0u, sum, 31, 32);
+    }
+    return place;
+}
+
+template <class T, class S>
+BK_DEVICE MatmulPlace find_place(const Matmul<T>& p, const MatmulParts<S>& parts, int64_t down, int64_t across, int side) {
+    const int64_t index = blockIdx.x;
+    if (p.grouped == Grouped::kRows) return place_in_rows(p, static_cast<uint32_t>(index), static_cast<uint32_t>(across), side);
+    MatmulPlace place;
+    place.matrix = index / (down * across);
+    place_tile(place, index % (down * across), down, across, side);
+    place.end = p.m;
+    place.terms = p.k;
+    if (p.grouped == Grouped::kTerms) {
+        place.first = group_offset(p.offsets, place.matrix, p.k);
+        const int64_t terms = group_offset(p.offsets, place.matrix + 1, p.k) - place.first;
+        place.terms = terms < 0 ? 0 : terms;
+    } else if (parts.count > 1) {
+        place.part = place.matrix % parts.count;
+        place.matrix /= parts.count;
+        place.first = place.part * parts.span;
+        place.terms = p.k - place.first < parts.span ? p.k - place.first : parts.span;
+    }
+    return place;
+}
+
+// Blocks of a grid, in tiles: at most, where the device alone knows the groups.
+template <class T>
+int64_t count_down(const Matmul<T>& p, int side) {
+    if (p.grouped == Grouped::kRows) return p.m / side + p.batch + 2;
+    return ceil_div<int64_t>(p.m, side);
+}
+
+// Where two sums go that are parts.
+template <class S>
+BK_DEVICE void store_part(const MatmulParts<S>& parts, const MatmulPlace& place, int64_t m, int64_t n, int64_t row,
+                          int64_t column, S first, S second) {
+    S* const to = parts.sums + ((place.matrix * parts.count + place.part) * m + row) * n + column;
+    to[0] = first;
+    if (column + 1 < n) to[1] = second;
+}
+
+}  // namespace bk

@@ -1,0 +1,120 @@
+"""Products of groups of rows, experts whose shares follow Zipf's law, and the gradients of linear."""
+
+import itertools
+
+import numpy as np
+
+from tools.bench.check import compare, picks
+from tools.bench.record import Bench, Bound, Operand
+
+
+def zipf(rows, groups):
+    """Offsets of groups of which number g has a share of about 1 / (g + 1), in an order that is not that of size."""
+    share = 1 / (1 + np.random.default_rng(0).permutation(groups))
+    return np.rint(np.concatenate([[0], np.cumsum(share) / share.sum()]) * rows).astype(np.int64)
+
+
+def torch_loop(torch, t, scalars):
+    """A product for each group."""
+    ends = zipf(scalars["m"], scalars["groups"]).tolist()
+    a, b, d = t["a"], t["b"].mT if scalars["layout"] else t["b"], t["d"]
+    return lambda: [
+        torch.matmul(a[i:j], b[g], out=d[i:j]) for g, (i, j) in enumerate(itertools.pairwise(ends)) if i < j
+    ]
+
+
+def torch_gradients(torch, t, scalars):
+    ends = zipf(scalars["m"], scalars["groups"]).tolist()
+    pairs = [(g, i, j) for g, (i, j) in enumerate(itertools.pairwise(ends)) if i < j]
+
+    def call():
+        for g, i, j in pairs:
+            torch.matmul(t["dd"][i:j], t["b"][g], out=t["da"][i:j])
+            torch.matmul(t["dd"][i:j].mT, t["a"][i:j], out=t["db"][g])
+
+    return call
+
+
+def group_of(problem, row):
+    ends = zipf(problem.bench.scalars["m"], problem.bench.scalars["groups"])
+    return int(np.searchsorted(ends, row, side="right")) - 1
+
+
+def check(problem):
+    """Sampled results of d, or of da, against sums in float64; b is by columns."""
+    s, forward = problem.bench.scalars, "d" in problem.buffers
+    n, k = s["n"], s["k"]
+    terms, width = (k, n) if forward else (n, k)
+    left, result = ("a", "d") if forward else ("dd", "da")
+    along = np.arange(terms)
+    for i, j in zip(picks(problem, s["m"], 6), picks(problem, width, 6)):
+        base = group_of(problem, i) * n * k
+        x = problem.data.cells(problem.buffers[left], i * terms + along).astype(np.float64)
+        y = problem.data.cells(problem.buffers["b"], base + (j * k + along if forward else along * k + j))
+        got = problem.data.cells(problem.buffers[result], np.array([i * width + j])).astype(np.float64)
+        if wrong := compare(problem, got, np.array([(x * y).sum()]), np.abs(x * y).sum() * 4):
+            return f"{result}[{i}, {j}] {wrong}"
+    return ""
+
+
+def torch_linear(torch, t, scalars):
+    def call():
+        torch.matmul(t["dy"], t["weight"], out=t["dx"])
+        torch.matmul(t["dy"].mT, t["x"], out=t["dweight"])
+        torch.sum(t["dy"], 0, out=t["dbias"])
+
+    return call
+
+
+def check_linear(problem):
+    """Sampled results of dx and dbias."""
+    m, n, k = (problem.bench.scalars[name] for name in "mnk")
+    along, down = np.arange(n), np.arange(m)
+    for i, j in zip(picks(problem, m, 6), picks(problem, k, 6)):
+        x = problem.data.cells(problem.buffers["dy"], i * n + along).astype(np.float64)
+        y = problem.data.cells(problem.buffers["weight"], along * k + j).astype(np.float64)
+        got = problem.data.cells(problem.buffers["dx"], np.array([i * k + j])).astype(np.float64)
+        if wrong := compare(problem, got, np.array([(x * y).sum()]), np.abs(x * y).sum() * 4):
+            return f"dx[{i}, {j}] {wrong}"
+    for j in picks(problem, n, 4):
+        column = problem.data.cells(problem.buffers["dy"], down * n + j).astype(np.float64)
+        got = problem.data.cells(problem.buffers["dbias"], np.array([j])).astype(np.float64)
+        if wrong := compare(problem, got, np.array([column.sum()]), np.abs(column).sum() * 4):
+            return f"dbias[{j}] {wrong}"
+    return ""
+
+
+def linear(backend):
+    m, n, k = (8192, 4096, 4096) if backend == "cuda" else (512, 256, 256)
+    arrays = {
+        "dy": Operand((m, n), "sixteenths"), "x": Operand((m, k), "sixteenths"),
+        "weight": Operand((n, k), "sixteenths"),
+        "dx": Operand((m, k)), "dweight": Operand((n, k)), "dbias": Operand((n,)),
+    }  # fmt: skip
+    yield Bench(
+        name=f"linear_backward {m}x{n}x{k}", row="linear_backward_{T}", dtypes=("bf16", "f32"), arrays=arrays,
+        scalars={"m": m, "n": n, "k": k}, check=check_linear, torch=(torch_linear,), workspace=True,
+        bounds=(Bound("peer", 0.97),),
+    )  # fmt: skip
+
+
+def benches(backend):
+    yield from linear(backend)
+    m, n, k, groups = (8192, 4096, 2048, 64) if backend == "cuda" else (512, 256, 256, 16)
+    offsets = Operand((groups + 1,), lambda rng: zipf(m, groups))
+    a, b, d = Operand((m, k), "sixteenths"), Operand((groups, n, k), "sixteenths"), Operand((m, n), "empty")
+    scalars = {"m": m, "n": n, "k": k, "groups": groups, "layout": 1, "lda": k, "ldb": k, "stride_b": n * k, "ldd": n}
+    yield Bench(
+        name=f"grouped_gemm {groups} groups, {m}x{n}x{k}", row="grouped_gemm_{T}", dtypes=("bf16", "f32"),
+        arrays={"a": a, "b": b, "offsets": offsets, "d": d}, scalars=scalars | {"alpha": 1.0, "beta": 0.0}, check=check,
+        torch=(torch_loop,), bounds=(Bound("peer", 1.3),),
+    )  # fmt: skip
+    gradients = {
+        "dd": Operand((m, n), "sixteenths"), "a": a, "b": b, "offsets": offsets, "da": Operand((m, k)),
+        "db": Operand((groups, n, k)),
+    }  # fmt: skip
+    yield Bench(
+        name=f"grouped_gemm_backward {groups} groups, {m}x{n}x{k}", row="grouped_gemm_backward_{T}", dtypes=("bf16",),
+        arrays=gradients, scalars=scalars | {"lddd": n}, check=check, torch=(torch_gradients,),
+        bounds=(Bound("peer", 1.3),),
+    )  # fmt: skip
