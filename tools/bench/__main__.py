@@ -44,10 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if size == "cuda":
         say(f"a run touches at least 256 MiB, the L2 holds {facts['l2_bytes'] >> 20} MiB: repeated runs read memory")
     if options.quick:
-        clocks = make_clock(data, 5, 0.02, options.threads), make_clock(data, 5, 0.02, options.threads)
+        clocks = [make_clock(data, 5, 0.02, options.threads) for _ in range(2)]
     else:
-        each = options.each
-        clocks = make_clock(data, 20, each, options.threads), make_clock(data, 12, each / 6, options.threads)
+        plans = ((20, options.each), (12, options.each / 6))
+        clocks = [make_clock(data, *plan, options.threads) for plan in plans]
     start = time.perf_counter()
     run = Run(data, *clocks, size, facts, options.json)
     with_interrupt = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what `timeout` sends
@@ -94,8 +94,13 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE", default="", help="write the results there, too, as they come")
     parser.add_argument("--families", nargs="+", default=(), choices=problems.families(), metavar="FAMILY",
                         help=f"only the problems of these: {', '.join(problems.families())}")  # fmt: skip
-    parser.add_argument("--only", action="append", default=[], metavar="TEXT",
-                        help="only the problems whose name contains TEXT; several times: any of them")  # fmt: skip
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="only problems whose name has TEXT; several times: any",
+    )
     parser.add_argument("--dtypes", default="f32,bf16", help="default: f32,bf16")
     parser.add_argument("--threads", type=int, help="on the CPU; default: all")
     parser.add_argument("--numel", type=int, help="elements of the elementwise problems")

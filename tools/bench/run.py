@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import baracuda as bk
+from baracuda._lib import symbol_name
 from tools.bench import report
 from tools.bench.data import Data
 from tools.bench.host import host_costs
@@ -29,6 +30,7 @@ class Run:
     def __init__(self, data: Data, clock: Any, brief: Any, size: str, facts: dict[str, Any], path: str = "") -> None:
         self.data, self.clock, self.brief, self.size, self.path = data, clock, brief, size, path
         self.facts = facts
+        self.symbols = frozenset(data.library.symbols())
         self.copies: list[Row] = []
         self.rows: list[Row] = []
         self.host: list[Row] = []
@@ -60,18 +62,19 @@ class Run:
         self.save(finished=True)
 
     def add(self, bench: Bench, dtype: str) -> None:
-        """A row for the problem, whatever becomes of it."""
+        """A row for the problem, whatever becomes of it; none where the library is a part that lacks the op."""
+        if symbol_name(bench.op(dtype).name, "run") not in self.symbols:
+            say(f"  {bench.name} {dtype}: the library lacks it")
+            return
         try:
             row = measure(Problem(self.data, bench, dtype), self.brief if bench.brief else self.clock)
-        except bk.UnsupportedError as error:
-            if "families" in self.data.library.build_info or "dtypes" in self.data.library.build_info:
-                return say(f"  {bench.name} {dtype}: this part of the library lacks it")
-            row = failed(bench, dtype, described(error))
         except Exception as error:  # one problem's, of an op or of a peer, is no other's
             row = failed(bench, dtype, described(error))
             self.check_device()
         if row:
-            say(f"  {bench.name} {dtype}: {row['error'] or told(row, self.clock.figure)}")
+            beside = "".join(f", {name} {took:.1f}" for name, took in (row["peers_us"] or {}).items())
+            told = row["error"] or f"{row['ours_us'][self.clock.figure]:.1f} us"
+            say(f"  {bench.name} {dtype}: {told}{beside}")
             self.rows.append(row)
             if time.perf_counter() - self._saved > _SAVE:
                 self.save()
@@ -184,12 +187,6 @@ def fastest(times: Iterable[tuple[str, Any]], figure: str) -> dict[str, float]:
     for name, took in times:
         found[name] = min(found.get(name, math.inf), getattr(took, figure))
     return found
-
-
-def told(row: Row, figure: str) -> str:
-    return f"{row['ours_us'][figure]:.1f} us" + "".join(
-        f", {name} {took:.1f}" for name, took in row["peers_us"].items()
-    )
 
 
 def judge(row: Row, rows: Iterable[Row], ceiling: float | None, figure: str) -> None:

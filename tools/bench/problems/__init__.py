@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 from baracuda._optable import rows
 from tools.bench.problems import elementwise
@@ -23,12 +23,13 @@ def families() -> list[str]:
     return sorted({row.family for row in rows()})
 
 
-def benches(backend: str, only: Sequence[str] = (), numel: int = 1 << 16, of: Collection[str] = ()) -> Iterator[Bench]:
-    """Those of a backend whose name contains one of `only`, of the families `of`; empty, all. Elementwise ones have
-    `numel` elements.
-    """
+def benches(
+    backend: str, only: Collection[str] = (), numel: int = 1 << 16, of: Collection[str] = ()
+) -> Iterator[Bench]:
+    """Those of a backend with one of `only` in the name, of the families `of` or all; elementwise ones of `numel`."""
     for bench in _all(backend, numel):
-        if (not only or any(text in bench.name for text in only)) and (not of or row_named(bench.row).family in of):
+        named = not only or any(text in bench.name for text in only)
+        if named and (not of or row_named(bench.row).family in of):
             yield bench
 
 
