@@ -374,7 +374,7 @@ class _Preparation:
         return any(a.name == name and a.pointer for a in self.spec.arrays)
 
     def _ops(self) -> tuple[str, ...]:
-        spec, output = self.spec, _output_of(self.spec.row)
+        spec, output = self.spec, output_of(self.spec.row)
         is_chosen = "U" in spec.row.slots and "dtype" in self.numbers
         if is_chosen:
             output = as_element(self.numbers["dtype"], "dtype")
@@ -383,7 +383,7 @@ class _Preparation:
         for element in (self.element,) if self.element is not ElementKind.F32_STRICT else ():
             if found := op_names(spec.patterns, "", element.symbol, output.symbol):
                 return found
-        targets = [(s.patterns, _output_of(s.row).symbol if s.row.calls else "f32") for s in (spec, *spec.others)]
+        targets = [(s.patterns, output_of(s.row).symbol if s.row.calls else "f32") for s in (spec, *spec.others)]
         known_kinds = [
             k for k in ElementKind
             if k not in _PACKED and any(op_names(patterns, "", k.symbol, target) for patterns, target in targets)
@@ -547,7 +547,7 @@ class _Preparation:
         return call
 
 
-def _output_of(row: Row) -> ElementKind:
+def output_of(row: Row) -> ElementKind:
     """What U is where the caller has no choice: i64 of places, f64 of the mean of integers."""
     return ElementKind.F64 if "f64" in row.slots.get("U", ()) else ElementKind.I64
 

@@ -1,0 +1,130 @@
+"""Which function is the gradient of which, and where each of its arguments comes from: what autograd of PyTorch and JAX
+are told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from baracuda._functions.spec import Spec, specs
+
+# Results beside the first whose gradient the gradient takes as well, by its name there.
+_FURTHER = {"dsum": "sum"}
+# Arguments whose gradient is that of another one.
+_ALIKE = {"residual": "dx"}
+# Extents of the gradient's result that stand in no other argument: (array, the argument that says along which axis).
+_ALONG = {"size": ("x", "axis"), "split_offset": ("a", "axis")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Gradient:
+    """The gradient of `whole`, by which a function is computed where it is differentiated: `f_forward` where the
+    gradient reads results that `f` does not give.
+
+    arriving  arguments of the gradient -> positions of the results whose gradients they are
+    reads     arguments that are arguments or results of `whole`, of the same name
+    shaped    arrays of which the shape alone matters
+    extents   numbers that are extents: (array, axis, or the name of the argument that says it)
+    given     arguments of `whole` -> position of their gradient among the results of `spec`
+    """
+
+    whole: Spec
+    spec: Spec
+    arriving: Mapping[str, int]
+    reads: tuple[str, ...]
+    shaped: tuple[str, ...]
+    extents: Mapping[str, tuple[str, int | str]]
+    given: Mapping[str, int]
+
+    def extents_of(self, given: Mapping[str, Any]) -> dict[str, int]:
+        """The numbers that are extents, of the arguments of `whole`. An argument that is not given is None."""
+        return {
+            name: given[array].shape[given[axis] if isinstance(axis, str) else axis]
+            for name, (array, axis) in self.extents.items()
+        }
+
+    def wanted(self, needs: Mapping[str, bool]) -> list[bool]:
+        """Which of the results of `spec` are needed for the gradients of these arguments."""
+        return [any([needs.get(name, False) for name, at in self.given.items() if at == k])
+                for k in range(len(self.spec.outputs))]  # fmt: skip
+
+
+@functools.cache
+def gradient_of(name: str) -> Gradient | None:
+    """The gradient of a function; None where the table has none, or one that reads what is no result of the function."""
+    spec = specs().get(f"{name.removesuffix('_forward')}_backward")
+    if spec is None:
+        return None
+    for whole in filter(None, (specs()[name], specs().get(f"{name}_forward"))):
+        found = _gradient(whole, spec)
+        if found is not None:
+            return found
+    return None
+
+
+def _gradient(whole: Spec, spec: Spec) -> Gradient | None:
+    inputs = [argument.name for argument in whole.positional]
+    results = [output.name for output in whole.outputs]
+    read = [argument.name for argument in spec.arrays if argument.pointer]
+    arriving = {read[0]: 0} | {name: results.index(_FURTHER[name]) for name in read if _FURTHER.get(name) in results}
+    reads = [name for name in read if name not in arriving]
+    # The result of a function that has one alone may have any name there: y, out.
+    if not {*inputs, *results, *(["y"] if len(results) == 1 else [])}.issuperset(reads):
+        return None
+    known = {*inputs, *[number.name for number in whole.numbers]}
+    extents = {n.name: _extent(whole, n.name, n.number) for n in spec.numbers
+               if n.name not in known and n.name != "dtype"}  # fmt: skip
+    given = {output.name.removeprefix("d"): k for k, output in enumerate(spec.outputs)}
+    given |= {name: given[alike[1:]] for name, alike in _ALIKE.items() if name in inputs and alike[1:] in given}
+    if not given.keys() <= set(inputs):
+        return None
+    shaped = [argument.name for argument in spec.arrays if not argument.pointer]
+    return Gradient(whole, spec, arriving, tuple(reads), tuple(shaped), extents, given)
+
+
+def _extent(whole: Spec, name: str, word: str) -> tuple[str, int | str]:
+    for param in whole.row.params:
+        if param.direction == "in" and word in (words := param.shape.split(", ")):
+            return whole.names[param.name], words.index(word)
+    if name in _ALONG:
+        return _ALONG[name]
+    raise LookupError(f"{whole.name}: no operand tells {name}")
+
+
+Call = Callable[..., Any]  # of a function by its name
+
+
+def _permuted_back(call: Call, dy: Any, given: Mapping[str, Any]) -> Any:
+    rank = len(given["dims"])
+    order = [dim % rank for dim in given["dims"]]
+    return call("permute", dy, [order.index(axis) for axis in range(rank)])
+
+
+def _rolled_back(call: Call, dy: Any, given: Mapping[str, Any]) -> Any:
+    shifts = given["shifts"]
+    back = -shifts if isinstance(shifts, int) else [-shift for shift in shifts]
+    return call("roll", dy, back, axis=given["axis"])
+
+
+# Functions of x whose gradients are themselves functions, though the table has none: what becomes of dy.
+TRANSPOSED: dict[str, Callable[[Call, Any, Mapping[str, Any]], Any]] = {
+    "affine": lambda call, dy, given: call("affine", dy, given["scale"]),
+    "flip": lambda call, dy, given: call("flip", dy, axis=given["axis"]),
+    "index_add": lambda call, dy, given: call("index_select", dy, given["index"], axis=given["axis"]),
+    "permute": _permuted_back,
+    "roll": _rolled_back,
+    "scatter_add": lambda call, dy, given: call("gather", dy, given["index"], axis=given["axis"]),
+    "tril": lambda call, dy, given: call("tril", dy, diagonal=given["diagonal"]),
+    "triu": lambda call, dy, given: call("triu", dy, diagonal=given["diagonal"]),
+}
+
+
+def refused(name: str, needs: Mapping[str, bool], have: Collection[str]) -> str:
+    """What is wrong with asking for the gradients of these arguments; empty where nothing is."""
+    missing = [argument for argument, need in needs.items() if need and argument not in have]
+    if not missing:
+        return ""
+    return f"baracuda.{name} has no gradient" + (f" with respect to {' and '.join(missing)}" if have else "")
