@@ -54,7 +54,7 @@ class Gradient:
 
 @functools.cache
 def gradient_of(name: str) -> Gradient | None:
-    """The gradient of a function; None where the table has none, or one that reads what is no result of the function."""
+    """The gradient of a function; None where the table has none, or one that reads what no function gives."""
     spec = specs().get(f"{name.removesuffix('_forward')}_backward")
     if spec is None:
         return None
@@ -120,6 +120,39 @@ TRANSPOSED: dict[str, Callable[[Call, Any, Mapping[str, Any]], Any]] = {
     "tril": lambda call, dy, given: call("tril", dy, diagonal=given["diagonal"]),
     "triu": lambda call, dy, given: call("triu", dy, diagonal=given["diagonal"]),
 }
+
+
+def _bell(m: Any, x: Any) -> Any:
+    return m.exp(-x * x / 2) * 0.3989422804014327
+
+
+# Gradients that can be differentiated again, as a formula of m, which has the functions of a framework, of dy and what
+# they read. Of two operands each gradient is still to be summed to the operand's shape.
+FORMULAS: dict[str, Callable[..., Any]] = {
+    "add": lambda m, dy, a, b: (dy, dy),
+    "sub": lambda m, dy, a, b: (dy, -dy),
+    "mul": lambda m, dy, a, b: (dy * b, dy * a),
+    "div": lambda m, dy, a, b: (dy / b, -dy * a / (b * b)),
+    "neg": lambda m, dy: -dy,
+    "square": lambda m, dy, x: 2 * dy * x,
+    "cube": lambda m, dy, x: 3 * dy * x * x,
+    "reciprocal": lambda m, dy, x: -dy / (x * x),
+    "sin": lambda m, dy, x: dy * m.cos(x),
+    "cos": lambda m, dy, x: -dy * m.sin(x),
+    "log": lambda m, dy, x: dy / x,
+    "exp": lambda m, dy, y: dy * y,
+    "sqrt": lambda m, dy, y: dy / (2 * y),
+    "tanh": lambda m, dy, y: dy * (1 - y * y),
+    "sigmoid": lambda m, dy, y: dy * y * (1 - y),
+    "relu": lambda m, dy, x: dy * (x > 0),
+    "gelu": lambda m, dy, x: dy * (m.ndtr(x) + x * _bell(m, x)),
+    "silu": lambda m, dy, x: dy * m.sigmoid(x) * (1 + x * (1 - m.sigmoid(x))),
+}
+
+
+def read_by_formula(name: str) -> tuple[str, ...]:
+    """The arguments of a formula."""
+    return tuple([argument.name for argument in specs()[f"{name}_backward"].arrays])
 
 
 def refused(name: str, needs: Mapping[str, bool], have: Collection[str]) -> str:
