@@ -146,7 +146,7 @@ $(CONTENTS)/.stamp: $(GENERATORS)
 
 gen: $(GEN)/.stamp $(CONTENTS)/.stamp bindings wrappers
 
-bindings: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.pyi
+bindings: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.pyi baracuda/_plans.pyi
 	@:
 
 baracuda/_oplist.py: $(GENERATORS)
@@ -158,6 +158,9 @@ baracuda/_ffi.py: $(HEADER) tools/gen_ffi.py | $(VENV_USABLE)
 
 baracuda/functions.pyi: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.py baracuda/_functions/spec.py baracuda/_functions/called.py tools/gen_stub.py
 	$(Q)$(PY) -m tools.gen_stub $@
+
+baracuda/_plans.pyi: baracuda/functions.pyi $(filter-out baracuda/_ffi.py,$(wildcard baracuda/*.py baracuda/[a-z]*/*.py))
+	$(Q)$(PY) -m tools.gen_stub $(@D)/functions.pyi $@
 
 # What other languages call by: functions of C++, and a crate of Rust's.
 wrappers: $(BUILD)/include/.stamp $(BUILD)/rust/.stamp
@@ -398,4 +401,4 @@ wheel: $(VENV_READY) ## in dist/: an sdist, a wheel with the CPU library, and on
 	@ls dist
 
 clean: ## everything that was built; not the environment
-	rm -rf $(BUILD) dist baracuda.egg-info baracuda/_ffi.py baracuda/_oplist.py baracuda/functions.pyi
+	rm -rf $(BUILD) dist baracuda.egg-info baracuda/_ffi.py baracuda/_oplist.py baracuda/functions.pyi baracuda/_plans.pyi
