@@ -68,7 +68,7 @@ class Prepared:
     slots: list[int]  # of each C pointer, its position among arrays, results, and None
     order: tuple[int, ...]  # of each C argument before the workspace: which of the slots, or -1 for the next constant
     constants: list[Any]
-    is_plain: bool  # nothing but addresses is left for a launch
+    is_plain: bool  # nothing but addresses is left for a launch, and memory for what it writes
     workspace: int
 
 
@@ -98,7 +98,8 @@ class Function:
         if call is None:
             call = self._prepare(given, numbers, out is not None, needs, None)
             _keep(self._prepared, whole, call)
-        if call.is_plain and (out is None or self._single) and _checks.active is None:
+        own = call.workspace and uses_allocator()  # a workspace of the caller's allocator
+        if call.is_plain and (out is None or self._single) and _checks.active is None and not own:
             launch = launcher(
                 self.spec, call, arrays, out,
                 lambda *given: self._launch(call, given, None if out is None else given[-1]),
@@ -538,11 +539,9 @@ class _Preparation:
         if op.row.workspace:
             problem = op.row.problem_arguments(arguments)
             call.workspace = int(self.library.function(op.name, "workspace_size")(*problem))
-        dropped = spec.unnamed or [o for o, wanted in zip(spec.outputs, self.wanted) if not wanted and o in written]
-        needs_more = call.workspace or call.copies or call.clears or dropped
         on_cpu = self.library.backend == "cpu"
         call.is_plain = (
-            not needs_more and bool(self.likes) and (on_cpu or (bool(self.kind.stream_now) and not self.scalars))
+            not call.copies and bool(self.likes) and (on_cpu or (bool(self.kind.stream_now) and not self.scalars))
         )
         return call
 
