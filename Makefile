@@ -91,7 +91,7 @@ ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda maybe-cuda cpu-library cuda-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test frameworks jax examples-node bench docs san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
+.PHONY: all cpu cuda fibers maybe-cuda cpu-library cuda-library fibers-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test frameworks jax examples-node bench docs san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
 all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
@@ -181,7 +181,7 @@ check-abi: cpu ## header = op tables = symbols of the libraries
 	$(PYTHON) tools/check_abi.py $(HEADER) $(wildcard $(BUILD)/*/libbaracuda_kernels.so)
 
 check-units: $(CONTENTS)/.stamp ## no translation unit of what is built compiles too long or has too many kernels
-	@$(MAKE) --no-print-directory INNER=1 $(patsubst $(OUT)/%/libbaracuda_kernels.so,check-%-units,$(wildcard $(OUT)/*/libbaracuda_kernels.so))
+	@$(MAKE) --no-print-directory INNER=1 $(patsubst $(OUT)/%/libbaracuda_kernels.so,check-%-units,$(wildcard $(OUT)/cpu/libbaracuda_kernels.so $(OUT)/cuda/libbaracuda_kernels.so))
 
 check-cpu-units:
 	@$(PYTHON) tools/check_units.py --seconds $(UNIT_SECONDS) $(CPU_OBJECTS)
@@ -216,6 +216,9 @@ INNER_MAKE = $(MAKE) --no-print-directory INNER=1 PROGRESS=$(OUT)/$(1)/progress 
 BUILD_LIBRARY = PROGRESS=$(OUT)/$(1)/progress tools/compile.sh --plan $(OUT)/$(1)/libbaracuda_kernels.so $(JOBS) $(2) $(INNER_MAKE) \
                 && $(INNER_MAKE) $(PARALLEL)
 
+fibers: $(TO_BUILD) ## the CUDA library's kernels for a machine without a GPU: fibers of the CPU run their threads, for tests
+	+@$(call BUILD_LIBRARY,fibers,30000)
+
 UNITS := $(shell cat $(CONTENTS)/units.txt 2>/dev/null)
 # Of handwritten units a part has those of core/ and of its families.
 FAMILY_OF = $(firstword $(subst /, ,$(1:native/%=%)))
@@ -223,9 +226,10 @@ IN_PART = $(foreach f,$(1),$(if $(or $(if $(strip $(FAMILIES)),,all),$(filter co
 NATIVE_CU := $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED))
 NATIVE_CPU := $(call IN_PART,$(call NATIVE,*_cpu.cpp))
 CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/abi/library.o
+FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(OUT)/fibers/obj/core/abi/library.o
 CUDA_OBJECTS := $(UNITS:%=$(GLUE)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) $(OUT)/cuda/obj/core/abi/library.o
 
-cpu-library cuda-library: %-library: $(OUT)/%/libbaracuda_kernels.so
+cpu-library cuda-library fibers-library: %-library: $(OUT)/%/libbaracuda_kernels.so
 	@:
 
 # $(call COMPILE,unit) before a compiler
@@ -246,6 +250,24 @@ $(OUT)/cpu/libbaracuda_kernels.so: $(CPU_OBJECTS) native/version_script.map
 	@echo "$@"
 	$(Q)$(CXX) $(LINK_FLAGS) -fopenmp $(SAN_LINK) -o $@ $(CPU_OBJECTS)
 
+# tests/gpu_on_threads has a file of its own in the place of each that speaks to CUDA.
+FIBER_FLAGS := -std=c++17 -O1 -g0 -fPIC -fvisibility=hidden -ffp-contract=off -w -Itests/gpu_on_threads $(INCLUDES) $(FIBERFLAGS)
+
+$(GLUE)/fibers/obj/gen/%.o: $(GEN)/%.cu Makefile
+	$(call COMPILE,$*) $(CCACHE) $(CXX) $(FIBER_FLAGS) -MMD -MP -x c++ -c $< -o $@
+
+$(BUILD)/fibers/obj/%.o: tests/gpu_on_threads/%.cpp Makefile
+	$(call COMPILE,$*) $(CCACHE) $(CXX) $(FIBER_FLAGS) -MMD -MP -c $< -o $@
+
+$(OUT)/fibers/obj/core/abi/library.o: native/core/abi/library.cpp $(BUILD)/commit.txt $(CONTENTS)/.stamp Makefile
+	@mkdir -p $(@D)
+	@$(call ARCHS_INC,) > $(OUT)/fibers/archs.inc
+	$(call COMPILE,core/abi/library) $(CXX) $(FIBER_FLAGS) $(INFO) -I$(CONTENTS) -I$(OUT)/fibers -DBK_BACKEND='"cpu"' -MMD -MP -c $< -o $@
+
+$(OUT)/fibers/libbaracuda_kernels.so: $(FIBER_OBJECTS) native/version_script.map
+	@echo "$@"
+	$(Q)$(CXX) $(LINK_FLAGS) -o $@ $(FIBER_OBJECTS) -pthread
+
 $(GLUE)/cuda/obj/gen/%.o: $(GEN)/%.cu Makefile $(BUILD)/cuda/archs.txt
 	$(call COMPILE,$*) $(CCACHE) $(NVCC) $(CUDA_FLAGS) $(GENCODE) -MMD -MP -c $< -o $@
 
@@ -263,7 +285,7 @@ $(OUT)/cuda/libbaracuda_kernels.so: $(CUDA_OBJECTS) native/version_script.map
 	@echo "$@"
 	$(Q)$(NVCC) $(NVCC_LINK) --cudart=static -Xcompiler=-fPIC $(foreach f,$(LINK_FLAGS),$(if $(filter -shared,$f),-shared,-Xlinker $(subst -Wl$(comma),,$f))) -o $@ $(CUDA_OBJECTS)
 
--include $(CPU_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d)
+-include $(CPU_OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) $(FIBER_OBJECTS:.o=.d)
 
 # --- Use -------------------------------------------------------------------------------------------------------------
 
@@ -337,7 +359,7 @@ san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitiz
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
 CXX_FILES := $(foreach p,*.h *.cuh *.cu *.cpp,$(call NATIVE,$(p))) \
-             $(wildcard include/baracuda/* baracuda/*.cpp tests/c_abi/* tests/examples/*/*.c* tests/arch/* $(foreach d,gpu_on_threads vendor,tests/$(d)/*.c* tests/$(d)/core/*.h tests/$(d)/core/*/*.h))
+             $(wildcard include/baracuda/* baracuda/*.cpp tests/c_abi/* tests/examples/*/*.c* tests/arch/* $(foreach d,gpu_on_threads vendor,tests/$(d)/*.c* tests/$(d)/core/*.[ch]* tests/$(d)/core/*/*.[ch]*))
 lint: $(VENV_READY) ## ruff and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .

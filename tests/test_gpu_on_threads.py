@@ -1,4 +1,4 @@
-"""The kernels of the CUDA library where there is no GPU, on CPU threads: gpu_on_threads stands in for CUDA."""
+"""Skeletons of the CUDA library where there is no GPU: gpu_on_threads stands in for CUDA, fibers for its threads."""
 
 import pathlib
 import subprocess

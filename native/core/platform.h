@@ -23,6 +23,9 @@
 #define BK_ON_GPU 0
 #endif
 
+// True inside code that the threads of a kernel run, on a GPU or, in tests, on fibers of a CPU, which have its barriers.
+#define BK_IN_KERNEL BK_ON_GPU
+
 // Host code that thousands of entry points share: one copy of it is enough.
 #define BK_COLD __attribute__((noinline))
 

@@ -17,7 +17,7 @@ namespace bk {
 // x at the position `target`, if that is among them, else 0.
 template <class C, class W, int N>
 BK_HD C picked_of(const C (&x)[N], const W& where, int32_t target) {
-#if BK_ON_GPU
+#if BK_IN_KERNEL
     C picked = 0;
 #pragma unroll
     for (int i = 0; i < N; i += W::width) {

@@ -69,7 +69,7 @@ struct NumberOrder {
     BK_HD Key value(Key key) const { return key * sign; }
     static BK_HD Key least() { return kNaN<Key>; }
     static BK_HD Key greater(Key a, Key b) {
-#if BK_ON_GPU
+#if BK_IN_KERNEL
         if constexpr (std::is_same_v<Key, float>) return fmaxf(a, b);
 #endif
         return math::select(bool(int(b > a) | int(a != a)), b, a);

@@ -1,5 +1,4 @@
-// Instructions of the tensor cores, and those that feed them: copies to shared memory and fragments from there. sm_80 and
-// newer.
+// Instructions of the tensor cores, and those that feed them from shared memory. sm_80 and newer.
 //
 // A step of every type multiplies 16 rows of A by 8 columns of B over 32 bytes along k: 16 elements of 16 bits, 8 of TF32, 32
 // of 8 bits, 64 of 4, 256 of 1, 4 of f64. With g = lane / 4 and t = lane % 4 a lane has, in 32-bit words along k,
@@ -11,26 +10,12 @@
 
 #include <cstdint>
 
+#include "core/async_copy.cuh"
 #include "core/matmul/narrow_factors.cuh"
 #include "core/platform.h"
 #include "core/types/dtype.h"
 
 namespace bk {
-
-BK_DEVICE uint32_t shared_address(const void* pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
-
-// Copies `bytes` of 16 to shared memory behind the caller's back, and zeros for the rest; `from` is aligned to 16 bytes.
-BK_DEVICE void start_copy_16(void* to, const void* from, int bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
-}
-
-BK_DEVICE void end_copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// All but the last kPending groups have arrived, the caller's own.
-template <int kPending>
-BK_DEVICE void wait_for_copies() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
 
 // Four matrices of 8 rows of 16 bytes, the rows of matrix i at the pointers of lanes 8i to 8i + 7: word t of row g of each.
 BK_DEVICE void load_matrices(uint32_t (&words)[4], const void* row) {
@@ -40,7 +25,7 @@ BK_DEVICE void load_matrices(uint32_t (&words)[4], const void* row) {
                  : "memory");
 }
 
-// The same, of matrices of 16-bit elements: elements 2t and 2t + 1 of column g.
+// Four matrices of 8 rows of 16-bit elements, as load_matrices reads them: elements 2t and 2t + 1 of column g of each.
 BK_DEVICE void load_matrices_turned(uint32_t (&words)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])

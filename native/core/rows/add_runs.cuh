@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kRunThreads)
     RowQueue<Source, N, kStages> queue(ring, source, s.columns, column, first_row, inside ? last_row : first_row);
     for (int stage = 0; stage < kStages; ++stage) {
         queue.send();
-        __pipeline_commit();
+        end_copy_group();
     }
     // Ids of the next batch and of the row after it; -2 past the end of all rows, of the chunk for atomics.
     int32_t next_id[kRowBatch + 1];
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kRunThreads)
             if (kHasParts && row + u < last_row && id[u] != id[u + 1] && inside && id[u] >= 0 && id[u] < s.targets)
                 before[u] = load_once<N>(out + id[u] * s.columns + column);
         fetch_ids(row + kRowBatch);
-        __pipeline_wait_prior(kStages - 1);
+        wait_for_copies<kStages - 1>();
         queue.take(value);
 #pragma unroll
         for (int u = 0; u < kRowBatch; ++u) {
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kRunThreads)
             clear_row(sum);
         }
         queue.send();
-        __pipeline_commit();
+        end_copy_group();
     }
     if (!kHasParts) return;
     keep_part(parts.tail, chunk, s, column, sum);

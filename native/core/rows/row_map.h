@@ -176,7 +176,7 @@ BK_HD C sum_of(const C (&x)[N]) {
 // Products as they are summed up: a GPU adds them in few chains of fused steps, the CPU in pairs.
 template <class C, int N>
 BK_HD C sum_of_products(const C (&x)[N], const C (&y)[N]) {
-#if BK_ON_GPU
+#if BK_IN_KERNEL
     constexpr int kChains = N < 4 ? N : 4;
     C chain[kChains];
 #pragma unroll

@@ -4,10 +4,9 @@
 // loaded when they are taken.
 #pragma once
 
-#include <cuda_pipeline.h>
-
 #include <cstdint>
 
+#include "core/async_copy.cuh"
 #include "core/rows/run_parts.cuh"
 
 namespace bk {
@@ -21,19 +20,8 @@ struct RowRing {
     Vec<T, N> slot[kAsync ? kStages * kRowBatch : 1][kRunThreads];
 };
 
-// What the L2 cache should do with a row: let it go first, or keep it.
-template <bool kReused>
-BK_DEVICE uint64_t cache_policy() {
-    uint64_t policy;
-    if (kReused)
-        asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-    else
-        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}
-
 // Rows [first, last) of `source` in order, a batch at a time. send() starts a batch, take() gives the oldest one sent;
-// between them the caller commits and waits (cuda_pipeline.h).
+// between them the caller commits and waits (async_copy.cuh).
 template <class Source, int N, int kStages>
 class RowQueue {
     using T = typename Source::Element;
@@ -50,7 +38,8 @@ public:
         if constexpr (Ring::kAsync) {
 #pragma unroll
             for (int u = 0; u < kRowBatch; ++u)
-                if (next_ + u < last_) send_piece(&ring_.slot[to_ * kRowBatch + u][threadIdx.x], address(u));
+                if (next_ + u < last_)
+                    start_copy<Ring::kBytes>(&ring_.slot[to_ * kRowBatch + u][threadIdx.x], address(u), policy_);
             next_ += kRowBatch;
             to_ = to_ + 1 == kStages ? 0 : to_ + 1;
             fetch_index();
@@ -73,16 +62,6 @@ public:
     }
 
 private:
-    BK_DEVICE void send_piece(Vec<T, N>* to, const T* from) const {
-        const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(to));
-        if constexpr (Ring::kBytes == 16)
-            asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "l"(policy_)
-                         : "memory");
-        else
-            asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], 8, %2;" ::"r"(shared), "l"(from), "l"(policy_)
-                         : "memory");
-    }
-
     BK_DEVICE const T* address(int u) const { return source_.rows + index_[u] * columns_ + column_; }
 
     BK_DEVICE void fetch_index() {

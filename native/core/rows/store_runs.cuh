@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
     RowQueue<Source, N, kStages> queue(ring, source, s.columns, column, begin.row, inside ? end.row : begin.row);
     for (int stage = 0; stage < kStages; ++stage) {
         queue.send();
-        __pipeline_commit();
+        end_copy_group();
     }
     int32_t next_id[kRowBatch];
     const auto fetch_ids = [&](uint32_t row) {
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
         for (int u = 0; u < kRowBatch; ++u) id[u] = next_id[u];
         fetch_ids(row + kRowBatch);
         Vec<T, N> value[kRowBatch];
-        __pipeline_wait_prior(kStages - 1);
+        wait_for_copies<kStages - 1>();
         queue.take(value);
         if (row + kRowBatch <= end.row && id[0] == current && id[kRowBatch - 1] == current) {
 #pragma unroll
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
             }
         }
         queue.send();
-        __pipeline_commit();
+        end_copy_group();
     }
     while (current < end.target) end_target();
     if (!kParts) return;

@@ -13,14 +13,14 @@ struct Team {
     void* scratch;
     int rank, size;
     BK_HD void sync() const {
-#if BK_ON_GPU
+#if BK_IN_KERNEL
         __syncthreads();
 #endif
     }
     // The sum over the threads of a team, in a fixed order; all of them get it.
     template <class C>
     BK_HD C sum(C mine) const {
-#if BK_ON_GPU
+#if BK_IN_KERNEL
         __shared__ C part[kMostTeamThreads];
         __syncthreads();
         part[rank] = mine;

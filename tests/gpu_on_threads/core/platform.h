@@ -1,14 +1,17 @@
-// Stands in for native/core/platform.h: CUDA kernels as functions that the threads of a CPU run, a block after another.
+// Stands in for native/core/platform.h: CUDA kernels as functions that fibers run, a block after another.
 #pragma once
-
-#include <pthread.h>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/fibers.h"
 
 #define BK_CUDA 1
 #define BK_ON_GPU 0
+#define BK_IN_KERNEL 1
 #define BK_HD inline __attribute__((always_inline))
 #define BK_DEVICE inline
 #define BK_DEVICE_COLD inline
@@ -20,6 +23,7 @@
 #define __shared__ static
 #define __launch_bounds__(...)
 #define __grid_constant__
+#define __CUDA_ARCH_LIST__ 800  // blocks take turns, so that there are no clusters of them
 #define BK_LAUNCH_SHARED(type, name) static type name[49152 / sizeof(type)]
 
 struct uint2 {
@@ -36,72 +40,115 @@ struct dim3 {
     constexpr explicit dim3(unsigned int x_ = 1, unsigned int y_ = 1, unsigned int z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
-inline thread_local uint3 threadIdx, blockIdx;
+inline uint3 threadIdx, blockIdx;
 inline dim3 gridDim, blockDim;
-inline pthread_barrier_t block_barrier;
 
-inline void __syncthreads() { pthread_barrier_wait(&block_barrier); }
+inline void __syncthreads() { fibers::meet_block(); }
+inline void __syncwarp(unsigned mask = ~0u) { fibers::meet_warp(mask, 0); }
+inline void __threadfence() {}
 
-// Lanes of a warp meet twice: after each has said what it has, and after each has heard another.
-inline pthread_barrier_t warp_barrier[32];
-inline uint32_t lane_word[32][32];
+// What `word` of a lane is for the calling one.
+inline uint32_t heard_of(int lane) { return fibers::heard[fibers::current / 32 * 32 + static_cast<unsigned>(lane)]; }
+inline int own_lane() { return static_cast<int>(fibers::current % 32); }
 
-inline uint32_t exchange(uint32_t word, int from) {
-    const unsigned int warp = threadIdx.x / 32;
-    lane_word[warp][threadIdx.x % 32] = word;
-    pthread_barrier_wait(&warp_barrier[warp]);
-    const uint32_t heard = lane_word[warp][from];
-    pthread_barrier_wait(&warp_barrier[warp]);
-    return heard;
+template <class T>
+T from_lane(unsigned mask, const T& mine, int lane) {
+    constexpr int kWords = (sizeof(T) + 3) / 4;
+    uint32_t word[kWords] = {};
+    memcpy(word, &mine, sizeof(T));
+    for (uint32_t& w : word) {
+        fibers::meet_warp(mask, w);
+        if (!(mask >> lane & 1)) fibers::die("reads a lane that is not in the mask");
+        w = heard_of(lane);
+    }
+    T other;
+    memcpy(&other, word, sizeof(T));
+    return other;
 }
 
-inline uint32_t __shfl_up_sync(unsigned, uint32_t word, int distance, int width) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    return exchange(word, lane % width >= distance ? lane - distance : lane);
+template <class T>
+T __shfl_up_sync(unsigned mask, T mine, int distance, int width = 32) {
+    const int lane = own_lane();
+    return from_lane(mask, mine, lane % width >= distance ? lane - distance : lane);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T mine, int distance, int width = 32) {
+    const int lane = own_lane();
+    return from_lane(mask, mine, lane % width + distance < width ? lane + distance : lane);
+}
+template <class T>
+T __shfl_sync(unsigned mask, T mine, int from, int width = 32) {
+    return from_lane(mask, mine, own_lane() / width * width + from % width);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T mine, int distance) {
+    return from_lane(mask, mine, own_lane() ^ distance);
 }
 
-inline uint32_t __shfl_sync(unsigned, uint32_t word, int from, int width) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    return exchange(word, lane / width * width + from % width);
+inline unsigned __ballot_sync(unsigned mask, int mine) {
+    fibers::meet_warp(mask, mine != 0);
+    unsigned set = 0;
+    for (int lane = 0; lane < 32; ++lane)
+        if (mask >> lane & 1 && fibers::current / 32 * 32 + lane < fibers::threads && heard_of(lane)) set |= 1u << lane;
+    return set;
 }
-
-inline uint32_t __shfl_xor_sync(unsigned, uint32_t word, int distance) {
-    return exchange(word, static_cast<int>(threadIdx.x % 32) ^ distance);
-}
-
-inline int __any_sync(unsigned, int mine) {
-    uint32_t any = mine != 0;
-    for (int distance = 1; distance < 32; distance *= 2) any |= __shfl_xor_sync(~0u, any, distance);
-    return static_cast<int>(any);
+inline int __any_sync(unsigned mask, int mine) { return __ballot_sync(mask, mine) != 0; }
+inline int __all_sync(unsigned mask, int mine) { return __ballot_sync(mask, !mine) == 0; }
+template <class T>
+unsigned __match_any_sync(unsigned mask, T mine) {
+    unsigned equal = mask;
+    for (size_t i = 0; i < sizeof(T); i += 4) {
+        uint32_t word = 0;
+        memcpy(&word, reinterpret_cast<const char*>(&mine) + i, sizeof(T) < 4 ? sizeof(T) : 4);
+        fibers::meet_warp(mask, word);
+        for (int lane = 0; lane < 32; ++lane)
+            if (heard_of(lane) != word) equal &= ~(1u << lane);
+    }
+    return equal;
 }
 
 inline int __syncthreads_or(int mine) {
-    static int any[2];
-    static thread_local unsigned turn = 0;
-    int& place = any[turn++ & 1];
-    if (threadIdx.x == 0) place = 0;
+    static int any = 0;
+    any |= mine != 0;
     __syncthreads();
-    if (mine) __atomic_store_n(&place, 1, __ATOMIC_SEQ_CST);
+    const int result = any;
     __syncthreads();
-    const int result = __atomic_load_n(&place, __ATOMIC_SEQ_CST);
+    any = 0;
     __syncthreads();
     return result;
 }
 
-// Blocks run one after another, so what one leaves the next finds.
-inline void __syncwarp() { pthread_barrier_wait(&warp_barrier[threadIdx.x / 32]); }
+// Fibers are not interrupted, so that any read and write is one.
+template <class T>
+T atomicAdd(T* p, std::common_type_t<T> value) {
+    const T seen = *p;
+    *p = static_cast<T>(seen + value);
+    return seen;
+}
+template <class T>
+T atomicMax(T* p, std::common_type_t<T> value) {
+    const T seen = *p;
+    *p = seen < value ? value : seen;
+    return seen;
+}
+template <class T>
+T atomicMin(T* p, std::common_type_t<T> value) {
+    const T seen = *p;
+    *p = value < seen ? value : seen;
+    return seen;
+}
+template <class T>
+T atomicCAS(T* p, std::common_type_t<T> expected, std::common_type_t<T> wanted) {
+    const T seen = *p;
+    if (seen == expected) *p = wanted;
+    return seen;
+}
+
 inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, unsigned bits) {
     return static_cast<uint32_t>((static_cast<uint64_t>(high) << 32 | low) >> (bits & 31));
 }
-inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline uint32_t atomicAdd(uint32_t* p, uint32_t value) { return __atomic_fetch_add(p, value, __ATOMIC_RELAXED); }
-inline int atomicMax(int* p, int value) {
-    int seen = __atomic_load_n(p, __ATOMIC_RELAXED);
-    while (seen < value && !__atomic_compare_exchange_n(p, &seen, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
-    return seen;
-}
 inline int __popc(unsigned int bits) { return __builtin_popcount(bits); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __clz(int bits) { return bits == 0 ? 32 : __builtin_clz(static_cast<unsigned>(bits)); }
 
 template <class T>

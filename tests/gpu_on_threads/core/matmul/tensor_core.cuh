@@ -9,65 +9,12 @@
 #include <vector>
 
 #include "core/abi/launch_cuda.h"
+#include "core/async_copy.cuh"
 #include "core/matmul/narrow_factors.cuh"
 #include "core/platform.h"
 #include "core/types/dtype.h"
 
-inline float __shfl_xor_sync(unsigned mask, float value, int distance) {
-    uint32_t word;
-    memcpy(&word, &value, sizeof(word));
-    word = __shfl_xor_sync(mask, word, distance);
-    memcpy(&value, &word, sizeof(value));
-    return value;
-}
-
 namespace bk {
-
-// What copies may read.
-struct Readable {
-    const char *low, *high;
-};
-inline std::vector<Readable> readable;
-
-struct Copy {
-    void* to;
-    const void* from;
-    int bytes;
-};
-inline thread_local std::vector<Copy> open_group;
-inline thread_local std::vector<std::vector<Copy>> copy_groups;
-
-inline void require(bool holds, const char* what) {
-    if (holds) return;
-    puts(what);
-    abort();
-}
-
-inline void start_copy_16(void* to, const void* from, int bytes) {
-    const char* first = static_cast<const char*>(from);
-    require(reinterpret_cast<uintptr_t>(to) % 16 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0, "a copy is misaligned");
-    bool inside = bytes == 0;
-    for (const Readable& r : readable) inside = inside || (first >= r.low && first + bytes <= r.high);
-    require(inside && bytes >= 0 && bytes <= 16, "a copy reads outside");
-    open_group.push_back({to, from, bytes});
-}
-
-inline void end_copy_group() {
-    copy_groups.push_back(open_group);
-    open_group.clear();
-}
-
-// As late as may be, so that a kernel that waits for too few finds what was there before.
-template <int kPending>
-void wait_for_copies() {
-    while (static_cast<int>(copy_groups.size()) > kPending) {
-        for (const Copy& copy : copy_groups.front()) {
-            memset(copy.to, 0, 16);
-            if (copy.bytes > 0) memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
-        }
-        copy_groups.erase(copy_groups.begin());
-    }
-}
 
 inline const char* lane_row[32][32];
 inline uint32_t lane_words[32][32][6];

@@ -1,0 +1,50 @@
+// Copies from global to shared memory that a thread does not wait for until it asks: cp.async (sm_80), in groups.
+#pragma once
+
+#include <cstdint>
+
+#include "core/platform.h"
+
+namespace bk {
+
+BK_DEVICE uint32_t shared_address(const void* pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
+
+// What the L2 cache should do with what is read: let it go first, or keep it.
+template <bool kReused>
+BK_DEVICE uint64_t cache_policy() {
+    uint64_t policy;
+    if (kReused)
+        asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    else
+        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+// 8 or 16 bytes, both sides aligned to as many.
+template <int kBytes>
+BK_DEVICE void start_copy(void* to, const void* from, uint64_t policy) {
+    static_assert(kBytes == 8 || kBytes == 16, "what cp.async takes with a policy");
+    if constexpr (kBytes == 16)
+        asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+                     "l"(policy)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from),
+                     "l"(policy)
+                     : "memory");
+}
+
+// The first `bytes` of 16, and zeros for the rest; both sides are aligned to 16.
+BK_DEVICE void start_copy_16(void* to, const void* from, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
+}
+
+BK_DEVICE void end_copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// All but the last kPending groups have arrived, the caller's own.
+template <int kPending>
+BK_DEVICE void wait_for_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+}  // namespace bk

@@ -1,0 +1,58 @@
+// What of the CUDA library is no template, for the library whose kernels run on fibers: copies as they are, and stand-ins for
+// what NVIDIA's own code does.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "core/pointwise/copies.cu"
+#include "core/rows/sort_pairs.h"
+#include "core/vendor/vendor_cpu.cpp"
+#include "gemm/cublaslt.h"
+
+// Newton's steps from Winitzki's approximation, by erfc where 1 - |x| is exact.
+double erfinv(double x) {
+    const double left = 1 - std::fabs(x);
+    if (!(left > 0) || x == 0) return left == 0 ? std::copysign(INFINITY, x) : left < 0 ? NAN : x;
+    const double a = 0.147, log = std::log1p(-x * x), t = 2 / (M_PI * a) + log / 2;
+    double y = std::sqrt(std::sqrt(t * t - log / a) - t);
+    for (int step = 0; step < 6; ++step) {
+        const double miss = left < 0.5 ? left - std::erfc(y) : std::erf(y) - std::fabs(x);
+        y -= miss * std::sqrt(M_PI) / 2 * std::exp(y * y);
+    }
+    return std::copysign(y, x);
+}
+float erfinvf(float x) { return static_cast<float>(erfinv(static_cast<double>(x))); }
+
+namespace bk {
+
+SortBuffers carve_sort(Carver* carver, int64_t count, uint32_t) {
+    SortBuffers buffers{};
+    for (int i = 0; i < 2; ++i) {
+        buffers.keys[i] = carver->take<uint32_t>(count);
+        buffers.values[i] = carver->take<uint32_t>(count);
+    }
+    buffers.scratch = carver->take<char>(buffers.scratch_bytes = 256);
+    return buffers;
+}
+
+Status sort_pairs(const Launch&, SortBuffers* buffers, int64_t count, uint32_t largest_key) {
+    const uint32_t* const keys = buffers->keys[0];
+    std::vector<uint32_t> order(static_cast<size_t>(count));
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [keys](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
+    for (size_t i = 0; i < order.size(); ++i) {
+        if (keys[i] > largest_key) fibers::die("a key is larger than the caller says");
+        buffers->keys[1][i] = keys[order[i]];
+        buffers->values[1][i] = buffers->values[0][order[i]];
+    }
+    std::swap(buffers->keys[0], buffers->keys[1]);
+    std::swap(buffers->values[0], buffers->values[1]);
+    return Status::kOk;
+}
+
+size_t library_workspace() { return 0; }
+
+bool matmul_by_library(const Launch&, const LibraryMatmul&, void*) { return false; }
+
+}  // namespace bk

@@ -1,0 +1,16 @@
+// Stands in for native/core/rows/atomics.cuh: fibers are not interrupted, so that a plain addition is one.
+#pragma once
+
+#include "core/platform.h"
+#include "core/types/dtype.h"
+#include "core/types/vec.h"
+
+namespace bk {
+
+template <int N, class T, class C>
+void atomic_add(T* pointer, const C (&value)[N]) {
+    if (reinterpret_cast<uintptr_t>(pointer) % (N * sizeof(T)) != 0) fibers::die("an addition to memory is misaligned");
+    for (int i = 0; i < N; ++i) pointer[i] = narrow<T>(widen(pointer[i]) + widen(narrow<T>(value[i])));
+}
+
+}  // namespace bk
