@@ -163,7 +163,8 @@ def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: t
             made = _gradients(found, kept, numbers, dense, like, needs)
         elif name in OWN:
             made = OWN[name].of(dense if count > 1 else dense[0], {**numbers, **kept, "like": like})
-        if wrong := refused(name, needs, made):
+        have = made if found is None else {*found.given, *found.apart}
+        if wrong := refused(name, needs, have):
             raise UnsupportedError(wrong)
         return tuple([made[n].reshape(like[n].shape) if needs[n] else None for n in names])
 
@@ -183,12 +184,18 @@ def _gradients(
     values |= found.extents_of({**numbers, **like}) | {"dtype": grads[0].dtype}
     if "dtype" in {n.name for n in spec.numbers}:
         values["dtype"] = next(iter(like.values())).dtype
-    arrays = {a.name: values.get(a.name) for a in spec.arrays}
-    options = {n.name: values[n.name] for n in spec.numbers}
-    wanted = found.wanted(needs) if spec.is_partial else None
-    results = _call(spec, arrays, options, wanted)
+
+    def called(each: Spec, wanted: Sequence[bool] | None) -> Any:
+        arrays = {a.name: values.get(a.name) for a in each.arrays}
+        return _call(each, arrays, {n.name: values[n.name] for n in each.numbers}, wanted)
+
+    apart = {name: called(each, None) for name, each in found.apart.items() if needs.get(name)}
+    wanted = found.wanted(needs)
+    if not any(wanted):
+        return apart
+    results = called(spec, wanted if spec.is_partial else None)
     results = results if isinstance(results, tuple) else (results,)
-    return {name: results[at] for name, at in found.given.items() if results[at] is not None}
+    return apart | {name: results[at] for name, at in found.given.items() if results[at] is not None}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -250,7 +250,7 @@ class _Gradient:
         self.found = found if found is not None and found.whole is spec else None
         self.inputs = [argument.name for argument in spec.positional]
         if self.found is not None:
-            self.operator = _operator(self.found.spec.name)
+            _operator(self.found.spec.name)
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any, keyword_only_inputs: Any = None) -> None:
         given = dict(zip(self.inputs, inputs)) | (keyword_only_inputs or {})
@@ -283,7 +283,8 @@ class _Gradient:
             found = OWN[self.spec.name][0](_operator, grads if len(grads) > 1 else grads[0], given)
         else:
             found = {}
-        if wrong := refused(self.spec.name, needs, found):
+        have = found if self.found is None else {*self.found.given, *self.found.apart}
+        if wrong := refused(self.spec.name, needs, have):
             raise UnsupportedError(wrong)
         made = [found.get(name) if need else None for name, need in needs.items()]
         return made[0] if len(made) == 1 else tuple(made)
@@ -293,10 +294,14 @@ class _Gradient:
         values = dict(zip(found.reads, ctx.saved_tensors)) | ctx.numbers | {"dtype": ctx.dtype}
         values |= {name: like.new_empty(()).expand(shape) for name, shape in zip(found.shaped, ctx.shapes)}
         values |= {name: grads[position] for name, position in found.arriving.items()}
-        positional = [values[a.name] for a in spec.positional]
-        options = {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
-        if spec.is_partial:
-            options["needs"] = found.wanted(needs)
-        results = self.operator(*positional, **options)
+        apart = {name: self._called(each, values) for name, each in found.apart.items() if needs[name]}
+        wanted = found.wanted(needs)
+        if not any(wanted):
+            return apart
+        results = self._called(spec, values, **({"needs": wanted} if spec.is_partial else {}))
         results = results if len(spec.outputs) > 1 else (results,)
-        return {name: results[at] for name, at in found.given.items()}
+        return apart | {name: results[at] for name, at in found.given.items()}
+
+    def _called(self, spec: Spec, values: Mapping[str, Any], **options: Any) -> Any:
+        options |= {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
+        return _operator(spec.name)(*[values[a.name] for a in spec.positional], **options)

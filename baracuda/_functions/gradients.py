@@ -29,6 +29,7 @@ class Gradient:
     shaped    arrays of which the shape alone matters
     extents   numbers that are extents: (array, axis, or the name of the argument that says it)
     given     arguments of `whole` -> position of their gradient among the results of `spec`
+    apart     arguments of `whole` whose gradients are functions of their own: f_target_backward
     """
 
     whole: Spec
@@ -38,6 +39,7 @@ class Gradient:
     shaped: tuple[str, ...]
     extents: Mapping[str, tuple[str, int | str]]
     given: Mapping[str, int]
+    apart: Mapping[str, Spec]
 
     def extents_of(self, given: Mapping[str, Any]) -> dict[str, int]:
         """The numbers that are extents, of the arguments of `whole`. An argument that is not given is None."""
@@ -82,7 +84,10 @@ def _gradient(whole: Spec, spec: Spec) -> Gradient | None:
     if not given.keys() <= set(inputs):
         return None
     shaped = [argument.name for argument in spec.arrays if not argument.pointer]
-    return Gradient(whole, spec, arriving, tuple(reads), tuple(shaped), extents, given)
+    own = {name: specs().get(f"{whole.name.removesuffix('_forward')}_{name}_backward") for name in inputs}
+    apart = {name: each for name, each in own.items() if each is not None and name not in given}
+    reads += [a.name for each in apart.values() for a in each.arrays if a.name not in (*reads, *arriving)]
+    return Gradient(whole, spec, arriving, tuple(dict.fromkeys(reads)), tuple(shaped), extents, given, apart)
 
 
 def _extent(whole: Spec, name: str, word: str) -> tuple[str, int | str]:
