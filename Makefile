@@ -91,7 +91,7 @@ ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda fibers maybe-cuda cpu-library cuda-library fibers-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test examples-node bench docs san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
+.PHONY: all cpu cuda fibers maybe-cuda cpu-library cuda-library fibers-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test frameworks jax examples-node bench docs san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
 all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
@@ -146,7 +146,7 @@ $(CONTENTS)/.stamp: $(GENERATORS)
 
 gen: $(GEN)/.stamp $(CONTENTS)/.stamp bindings wrappers
 
-bindings: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.pyi
+bindings: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.pyi baracuda/_plans.pyi
 	@:
 
 baracuda/_oplist.py: $(GENERATORS)
@@ -158,6 +158,9 @@ baracuda/_ffi.py: $(HEADER) tools/gen_ffi.py | $(VENV_USABLE)
 
 baracuda/functions.pyi: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.py baracuda/_functions/spec.py baracuda/_functions/called.py tools/gen_stub.py
 	$(Q)$(PY) -m tools.gen_stub $@
+
+baracuda/_plans.pyi: baracuda/functions.pyi $(filter-out baracuda/_ffi.py,$(wildcard baracuda/*.py baracuda/[a-z]*/*.py))
+	$(Q)$(PY) -m tools.gen_stub $(@D)/functions.pyi $@
 
 # What other languages call by: functions of C++, and a crate of Rust's.
 wrappers: $(BUILD)/include/.stamp $(BUILD)/rust/.stamp
@@ -313,6 +316,15 @@ test: ## the whole test suite, on the GPU if there is one
 	@$(MAKE) --no-print-directory $(PARALLEL) $(LIBRARIES) gen $(VENV_READY)
 	$(Q)$(PY) -m pytest tests $(TEST_ARGS)
 
+# Frameworks that are tried where they are installed: `make frameworks` installs those that are named.
+FRAMEWORKS ?= jax
+frameworks: $(VENV_READY) gen ## JAX, and what baracuda.jax compiles; FRAMEWORKS="jax torch" PyTorch too. make test tries what is installed
+	$(Q)$(PIP_INSTALL) -c tools/requirements.txt $(FRAMEWORKS)
+	$(Q)$(if $(filter jax%,$(FRAMEWORKS)),$(MAKE) --no-print-directory jax)
+
+jax: gen ## the handler by which JAX calls the library, for the jaxlib that is installed
+	$(Q)JAX_PLATFORMS=cpu $(PY) -m baracuda._jax_handler $(BUILD)/jax
+
 examples-node: $(BUILD)/node/.stamp ## what the example of Node needs, from npm; BARACUDA_EXAMPLES=all make test tries every language's
 
 $(BUILD)/node/.stamp: tests/examples/node/package.json
@@ -347,7 +359,7 @@ san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitiz
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
 CXX_FILES := $(foreach p,*.h *.cuh *.cu *.cpp,$(call NATIVE,$(p))) \
-             $(wildcard include/baracuda/* tests/c_abi/* tests/examples/*/*.c* tests/arch/* $(foreach d,gpu_on_threads vendor,tests/$(d)/*.c* tests/$(d)/core/*.[ch]* tests/$(d)/core/*/*.[ch]*))
+             $(wildcard include/baracuda/* baracuda/*.cpp tests/c_abi/* tests/examples/*/*.c* tests/arch/* $(foreach d,gpu_on_threads vendor,tests/$(d)/*.c* tests/$(d)/core/*.[ch]* tests/$(d)/core/*/*.[ch]*))
 lint: $(VENV_READY) ## ruff and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -411,4 +423,4 @@ wheel: $(VENV_READY) ## in dist/: an sdist, a wheel with the CPU library, and on
 	@ls dist
 
 clean: ## everything that was built; not the environment
-	rm -rf $(BUILD) dist baracuda.egg-info baracuda/_ffi.py baracuda/_oplist.py baracuda/functions.pyi
+	rm -rf $(BUILD) dist baracuda.egg-info baracuda/_ffi.py baracuda/_oplist.py baracuda/functions.pyi baracuda/_plans.pyi

@@ -103,48 +103,14 @@ if TYPE_CHECKING:
     from baracuda._functions.arrays import set_allocator as set_allocator
     from baracuda._graphs import Graph as Graph
     from baracuda._graphs import graph as graph
-    from baracuda.attention import *  # noqa: F403
-    from baracuda.elementwise.affine import *  # noqa: F403
-    from baracuda.elementwise.binary import *  # noqa: F403
-    from baracuda.elementwise.cast import *  # noqa: F403
-    from baracuda.elementwise.fill import *  # noqa: F403
-    from baracuda.elementwise.gated import *  # noqa: F403
-    from baracuda.elementwise.prelu import *  # noqa: F403
-    from baracuda.elementwise.ternary import *  # noqa: F403
-    from baracuda.elementwise.unary import *  # noqa: F403
-    from baracuda.elementwise.where import *  # noqa: F403
-    from baracuda.embeddings import *  # noqa: F403
+    from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
     from baracuda.functions import *  # noqa: F403
-    from baracuda.gemm import *  # noqa: F403
-    from baracuda.gemm_grouped import *  # noqa: F403
-    from baracuda.gemm_narrow import *  # noqa: F403
-    from baracuda.image import *  # noqa: F403
-    from baracuda.indexing.accumulate import *  # noqa: F403
-    from baracuda.indexing.gather import *  # noqa: F403
-    from baracuda.indexing.masked import *  # noqa: F403
-    from baracuda.indexing.scatter import *  # noqa: F403
     from baracuda.joins import *  # noqa: F403
-    from baracuda.loss.ctc import *  # noqa: F403
-    from baracuda.loss.elementwise import *  # noqa: F403
-    from baracuda.loss.logits import *  # noqa: F403
-    from baracuda.loss.rows import *  # noqa: F403
-    from baracuda.norm.batch import *  # noqa: F403
-    from baracuda.norm.channels import *  # noqa: F403
-    from baracuda.norm.lengths import *  # noqa: F403
-    from baracuda.norm.rows import *  # noqa: F403
-    from baracuda.norm.sums import *  # noqa: F403
-    from baracuda.reduce import *  # noqa: F403
-    from baracuda.rotary import *  # noqa: F403
-    from baracuda.scan import *  # noqa: F403
-    from baracuda.segment import *  # noqa: F403
-    from baracuda.shape.concat import *  # noqa: F403
-    from baracuda.shape.moves import *  # noqa: F403
-    from baracuda.shape.pad import *  # noqa: F403
-    from baracuda.shape.repeat import *  # noqa: F403
-    from baracuda.shape.slices import *  # noqa: F403
-    from baracuda.shape.triangle import *  # noqa: F403
-    from baracuda.shape.windows import *  # noqa: F403
-    from baracuda.softmaxes import *  # noqa: F403
+    from baracuda.rotary import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
+    from baracuda.rotary import LinearScaling as LinearScaling
+    from baracuda.rotary import LongRoPEScaling as LongRoPEScaling
+    from baracuda.rotary import RopeScaledTableBuilder as RopeScaledTableBuilder
+    from baracuda.rotary import YaRNScaling as YaRNScaling
 
 __version__ = "0.1.0"
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+import enum
+
+
+class IntEnum(enum.IntEnum):
+    """Base of the enumerations: a member is its number, and says in a line what it stands for."""
+
+    @property
+    def description(self) -> str:
+        from baracuda._members import description
+
+        return description(self)
 
 
 class OpCategory(IntEnum):

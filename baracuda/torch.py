@@ -17,7 +17,10 @@ import torch
 import baracuda as bk
 from baracuda import functions
 from baracuda._functions.arrays import kind_of
-from baracuda._functions.layouts import solve
+from baracuda._functions.autograd import OWN
+from baracuda._functions.dispatch import output_of
+from baracuda._functions.gradients import Gradient, gradient_of, refused
+from baracuda._functions.layouts import solve_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -30,54 +33,14 @@ _registered: dict[str, Any] = {}
 _TYPES = {
     "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
     "output_shape": "SymInt[]", "num_groups": "int", "flip_axes": "int[]?", "concat_dim": "int",
-    "repeat_dim": "int?",
-    "split_offset": "SymInt",
+    "repeat_dim": "int?", "split_offset": "SymInt", "max_selected": "SymInt?", "max_nz": "SymInt?", "rotary_dim": "int?",
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
     **dict.fromkeys(("log_target_flag", "is_causal", "channels_last"), "bool"),
 }  # fmt: skip
+_FLOAT32 = {"f32": "float"}  # what schemas call the dtype that is a default; there is no other one
 _SEVERAL = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high")  # numbers that may be one or several
-
-
-def _of_matmul(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Summed over the products of a batch in which one matrix took part."""
-    a, b = given["a"], given["b"]
-    first, second = (a if a.dim() > 1 else a[None]), (b if b.dim() > 1 else b[:, None])
-    of_all = dy.unsqueeze(-1) if b.dim() == 1 else dy
-    of_all = of_all.unsqueeze(-2) if a.dim() == 1 else of_all
-    multiply = _operator("matmul")
-    da, db = multiply(of_all, second.mT), multiply(first.mT, of_all)
-    return {"a": da.sum_to_size(first.shape).reshape(a.shape), "b": db.sum_to_size(second.shape).reshape(b.shape)}
-
-
-def _of_linear(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    x, weight, rows = given["x"], given["weight"], dy.reshape(-1, dy.shape[-1])
-    multiply = _operator("matmul")
-    of_weight = multiply(rows.mT, x.reshape(-1, x.shape[-1]))
-    return {"x": multiply(rows, weight).reshape(x.shape), "weight": of_weight, "bias": rows.sum(0)}
-
-
-def _negated(given: Any) -> Any:
-    return -given if isinstance(given, int) else [-number for number in given]
-
-
-def _inverted(dims: Sequence[int]) -> list[int]:
-    axes = [d % len(dims) for d in dims]
-    return [axes.index(d) for d in range(len(axes))]
-
-
-# How the numbers of a gradient follow from those of its function: what the rows' `gradient` says.
-_FOLLOWS: dict[str, Callable[[Any], Any]] = {"": lambda given: given, "-": _negated, "inverse": _inverted}
-
-# Steps whose gradients are themselves functions, though the table has none.
-_OWN_GRADIENTS: dict[str, Callable[[Any, Mapping[str, Any]], dict[str, Any]]] = {
-    "cast": lambda dy, given: {"x": _operator("cast")(dy, given["x"].dtype)},
-    "affine": lambda dy, given: {"x": _operator("affine")(dy, given["scale"])},
-    "matmul": _of_matmul,
-    "linear": _of_linear,
-}
-_WHOLE = ("matmul", "linear")  # of these gradients, those that read the operands
 
 
 def __getattr__(name: str) -> Any:
@@ -163,6 +126,8 @@ def _type(spec: Spec, number: Argument) -> str:
 
 def _default(spec: Spec, number: Argument) -> str:
     value = number.default
+    if number.name == "dtype":
+        return _FLOAT32[value]
     if _type(spec, number) == "int[]":
         return f"[{value}]"
     return f'"{value}"' if isinstance(value, str) else repr(value)
@@ -174,17 +139,20 @@ def _made(spec: Spec) -> Any:
     options = [n.name for n in spec.numbers if n.default is not REQUIRED]
     given = ", ".join([*[a.name for a in spec.positional], *[f"{name}={name}" for name in options],
                        *["needs=needs"] * spec.is_partial])  # fmt: skip
-    whole = specs().get(f"{spec.name}_forward", spec)  # which has what the gradient reads among its results
-    picked = "[0]" if whole is not spec else ""
+    found = gradient_of(spec.name)
+    whole = spec if found is None else found.whole  # which has what the gradient reads among its results
+    picked = "" if whole is spec else "[0]" if len(spec.outputs) == 1 else f"[:{len(spec.outputs)}]"
     signature = functions.signature(spec).removesuffix(", out=None").removesuffix(", *").replace("*, out=None", "")
     lines = [f"def {spec.name}({signature}):"]
     if len(typed) > 1:
         lines.append(f"    {', '.join(typed)} = promoted({', '.join(typed)})")
     for number in spec.numbers:
+        if number.name == "dtype" and number.default is not REQUIRED:
+            lines.append(f"    dtype = float32 if dtype == {number.default!r} else dtype")
         if number.name in _SEVERAL and "[]" in _type(spec, number):
             lines.append(f"    {number.name} = [{number.name}] if isinstance({number.name}, int) else {number.name}")
     lines.append(f"    return operator({given}){picked}")
-    scope: dict[str, Any] = {"operator": _operator(whole.name), "promoted": _promoted}
+    scope: dict[str, Any] = {"operator": _operator(whole.name), "promoted": _promoted, "float32": torch.float32}
     exec(compile("\n".join(lines), f"<baracuda.torch.{spec.name}>", "exec"), scope)
     made = scope[spec.name]
     made.__doc__, made.__module__ = f"{functions.summary(spec)}\n\nSee baracuda.{spec.name}.\n", __name__
@@ -236,12 +204,13 @@ def _fake(spec: Spec) -> Callable[..., Any]:
         given |= {a.name: value for a, value in zip(spec.positional, arguments)}
         arrays = {a.name: given[a.name] for a in spec.arrays if given.get(a.name) is not None}
         numbers = {number.name: given[number.name] for number in spec.numbers}
-        layout = solve(spec, {name: tuple(array.shape) for name, array in arrays.items()}, numbers)
+        shapes = {name: tuple(array.shape) for name, array in arrays.items()}
+        served, layout = solve_served(spec, shapes, numbers)
         like = arguments[0]
         results = []
-        for k, output in enumerate(spec.outputs):
+        for k, output in enumerate(served.outputs):
             shape = layout.shapes[output.pointer] if needs is None or needs[k] else (0,)
-            results.append(like.new_empty(shape, dtype=_result_dtype(spec, output, arrays, numbers)))
+            results.append(like.new_empty(shape, dtype=_result_dtype(served, output, arrays, numbers)))
         return results[0] if len(results) == 1 else tuple(results)
 
     return fake
@@ -249,12 +218,15 @@ def _fake(spec: Spec) -> Callable[..., Any]:
 
 def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbers: Mapping[str, Any]) -> torch.dtype:
     slot, _, form = _dtype_of(spec, output.pointer).partition(".")
+    if "dtype" in numbers and slot in ("T", "U"):
+        given = numbers["dtype"]
+        return given if isinstance(given, torch.dtype) else torch.float32
     if slot == "T":
         typed = [a for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
         found = next(iter([arrays[a.name] for a in typed if a.pointer] or [arrays[typed[0].name]])).dtype
         return torch.promote_types(found, torch.float32) if form else found  # type: ignore[no-any-return]
     if slot == "U":
-        return numbers["dtype"]  # type: ignore[no-any-return]
+        slot = output_of(spec.row).symbol
     kind = ElementKind.BOOL if slot == "u8" else as_element(spec.row.slots.get(slot, (slot,))[0])
     native = kind_of(next(iter(arrays.values())))
     assert native is not None
@@ -270,93 +242,66 @@ def _dtype_of(spec: Spec, pointer: str) -> str:
 
 
 class _Gradient:
-    """What autograd calls: `save` after the operator, `backward` with the gradient of its result."""
+    """What autograd calls: `save` after the operator, `backward` with the gradients of its results."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.gradient = specs().get(f"{spec.name.removesuffix('_forward')}_backward")
+        found = gradient_of(spec.name)
+        self.found = found if found is not None and found.whole is spec else None
         self.inputs = [argument.name for argument in spec.positional]
-        known = {*self.inputs, *[n.name for n in spec.numbers]}
-        if self.gradient is not None:
-            self.read = [a.name for a in self.gradient.arrays if a.pointer and a.name not in ("dy", "dout")]
-            if not {*self.inputs, *[output.name for output in spec.outputs]}.issuperset(self.read):
-                self.gradient = None  # it reads what this operator has not
-        self.operator = None if self.gradient is None else _operator(self.gradient.name)
-        self.apart: dict[str, Spec] = {}  # gradients that are functions of their own, those of targets
-        if self.gradient is not None:
-            of = {output.name.removeprefix("d") for output in self.gradient.outputs}
-            found = {n: specs().get(f"{spec.name}_{n}_backward") for n in self.inputs if n not in of}
-            self.apart = {name: each for name, each in found.items() if each is not None}
-            reads = [a.name for each in self.apart.values() for a in each.arrays if a.name != "dy"]
-            self.read = list(dict.fromkeys([*self.read, *reads]))
-            self.shaped = [a.name for a in self.gradient.arrays if not a.pointer]
-            self.extents = {n.name: self._extent(n.number) for n in self.gradient.numbers if n.name not in known}
-
-    def _extent(self, word: str) -> tuple[str, int]:
-        """(array, axis) whose extent a number of the gradient is."""
-        row, names = self.spec.row, self.spec.names
-        for param in row.params:
-            if param.direction == "in" and word in (words := param.shape.split(", ")):
-                return names[param.name], words.index(word)
-        raise AssertionError(f"{self.spec.name}: no operand tells {word}")
+        if self.found is not None:
+            _operator(self.found.spec.name)
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any, keyword_only_inputs: Any = None) -> None:
         given = dict(zip(self.inputs, inputs)) | (keyword_only_inputs or {})
         ctx.numbers = {n.name: given[n.name] for n in self.spec.numbers}
-        if self.gradient is None:
+        results = output if isinstance(output, tuple) else (output,)
+        if self.found is None:
+            ctx.mark_non_differentiable(*[result for result in results if not result.is_floating_point()])
             self._save_for_own(ctx, given)
             return
-        if isinstance(output, tuple):  # statistics that the gradient reads
-            ctx.mark_non_differentiable(*output[1:])
-        outputs = dict(zip([o.name for o in self.spec.outputs], output if isinstance(output, tuple) else (output,)))
-        ctx.save_for_backward(*[given[n] if n in given else outputs.get(n, output) for n in self.read])
-        ctx.shapes = [given[name].shape for name in self.shaped]
-        ctx.numbers |= {name: given[array].shape[axis] for name, (array, axis) in self.extents.items()}
+        arriving = self.found.arriving.values()
+        ctx.mark_non_differentiable(*[result for k, result in enumerate(results) if k not in arriving])
+        outputs = dict(zip([o.name for o in self.spec.outputs], results))
+        ctx.save_for_backward(*[given[n] if n in given else outputs.get(n, results[0]) for n in self.found.reads])
+        ctx.shapes = [given[name].shape for name in self.found.shaped]
+        ctx.dtype = given[self.inputs[0]].dtype
+        ctx.numbers |= self.found.extents_of(given)
 
     def _save_for_own(self, ctx: Any, given: Mapping[str, Any]) -> None:
-        if self.spec.name in _WHOLE:
-            ctx.given, ctx.names = dict(ctx.numbers), [a.name for a in self.spec.arrays if a.default is REQUIRED]
-            ctx.save_for_backward(*[given[name] for name in ctx.names])
-        elif self.spec.name in _OWN_GRADIENTS:
-            ctx.given, ctx.names = ctx.numbers | {"x": given["x"].new_empty(0)}, []
+        read = OWN.get(self.spec.name, ("", ()))[1]
+        ctx.names = [name for name in read if given.get(name) is not None]
+        ctx.save_for_backward(*[given[name] for name in ctx.names])
+        ctx.dtype = given[self.inputs[0]].dtype if self.inputs else None
 
     def backward(self, ctx: Any, *grads: Any) -> Any:
-        found: dict[str, Any] = {}
-        if self.gradient is not None:
-            found = self._results(ctx, grads[0])
-        elif self.spec.row.gradient:
-            found = {self.inputs[0]: self._by_function(ctx, grads[0])}
-        elif self.spec.name in _OWN_GRADIENTS:
-            given = ctx.given | dict(zip(ctx.names, ctx.saved_tensors))
-            found = _OWN_GRADIENTS[self.spec.name](grads[0], given)
+        needs = dict(zip(self.inputs, ctx.needs_input_grad))
+        if self.found is not None:
+            found = self._results(self.found, ctx, grads, needs)
+        elif self.spec.name in OWN:
+            given = ctx.numbers | {"dtype of x": ctx.dtype} | dict(zip(ctx.names, ctx.saved_tensors))
+            found = OWN[self.spec.name][0](_operator, grads if len(grads) > 1 else grads[0], given)
         else:
-            raise UnsupportedError(f"baracuda.{self.spec.name} has no gradient")
-        made = [found.get(name) if need else None for name, need in zip(self.inputs, ctx.needs_input_grad)]
+            found = {}
+        have = found if self.found is None else {*self.found.given, *self.found.apart}
+        if wrong := refused(self.spec.name, needs, have):
+            raise UnsupportedError(wrong)
+        made = [found.get(name) if need else None for name, need in needs.items()]
         return made[0] if len(made) == 1 else tuple(made)
 
-    def _by_function(self, ctx: Any, dy: Any) -> Any:
-        """The function that the row says is the gradient."""
-        name, numbers = self.spec.row.gradient
-        values = {number: _FOLLOWS[how](ctx.numbers[of]) for number, how, of in numbers}
-        spec = specs()[name]
-        positional = [values.pop(argument.name) for argument in spec.positional[1:]]
-        return _operator(name)(dy, *positional, **values)
+    def _results(self, found: Gradient, ctx: Any, grads: Sequence[Any], needs: Mapping[str, bool]) -> dict[str, Any]:
+        spec, like = found.spec, grads[0]
+        values = dict(zip(found.reads, ctx.saved_tensors)) | ctx.numbers | {"dtype": ctx.dtype}
+        values |= {name: like.new_empty(()).expand(shape) for name, shape in zip(found.shaped, ctx.shapes)}
+        values |= {name: grads[position] for name, position in found.arriving.items()}
+        apart = {name: self._called(each, values) for name, each in found.apart.items() if needs[name]}
+        wanted = found.wanted(needs)
+        if not any(wanted):
+            return apart
+        results = self._called(spec, values, **({"needs": wanted} if spec.is_partial else {}))
+        results = results if len(spec.outputs) > 1 else (results,)
+        return apart | {name: results[at] for name, at in found.given.items()}
 
-    def _results(self, ctx: Any, dy: Any) -> dict[str, Any]:
-        spec = self.gradient
-        assert spec is not None
-        values = dict(zip(self.read, ctx.saved_tensors)) | ctx.numbers
-        values |= {name: dy.new_empty(()).expand(shape) for name, shape in zip(self.shaped, ctx.shapes)}
-        wanted = dict(zip(self.inputs, ctx.needs_input_grad))
-        found = {n: self._called(each, values, dy, {}) for n, each in self.apart.items() if wanted[n]}
-        of = [output.name.removeprefix("d") for output in spec.outputs]
-        if found and not any([wanted[name] for name in of]):
-            return found
-        options = {"needs": [bool(wanted[name]) for name in of]} if spec.is_partial else {}
-        results = self._called(spec, values, dy, options)
-        return found | dict(zip(of, results if len(of) > 1 else (results,)))
-
-    def _called(self, spec: Spec, values: Mapping[str, Any], dy: Any, options: Mapping[str, Any]) -> Any:
-        positional = [values.get(a.name, dy) for a in spec.positional]
-        numbers = {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
-        return _operator(spec.name)(*positional, **numbers, **options)
+    def _called(self, spec: Spec, values: Mapping[str, Any], **options: Any) -> Any:
+        options |= {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
+        return _operator(spec.name)(*[values[a.name] for a in spec.positional], **options)

@@ -19,9 +19,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
     """Guarantees of one backend alone are collected only with its library, those of stack use not under a sanitizer,
-    what PyTorch and type checkers are told only where they are installed.
+    what PyTorch, JAX and type checkers are told only where they are installed.
     """
-    needs = {"test_torch.py": "torch", "test_types.py": "mypy"}.get(collection_path.name)
+    needs = {"test_torch.py": "torch", "test_jax.py": "jax", "test_types.py": "mypy"}.get(collection_path.name)
     if needs is not None and not importlib.util.find_spec(needs):
         return True
     if collection_path.name == "test_stack.py" and SANITIZED:

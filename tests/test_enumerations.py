@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import baracuda as bk
+from baracuda._members import LINES
+from baracuda.kinds import IntEnum
 from fakes import PLANS, FakeLibrary, example_descriptor
 from naming import Tries
 
@@ -87,3 +89,19 @@ def test_descriptors_of_other_plans_are_refused(name):
                 if other != name:
                     with pytest.raises(bk.InvalidProblemError, match=f"must be {name}Descriptor"):
                         getattr(bk, f"{name}Plan").select(None, example_descriptor(other), library=FakeLibrary())
+
+
+@pytest.mark.parametrize("kind", [k for k in ENUMERATIONS if issubclass(k, IntEnum)], ids=lambda kind: kind.__name__)
+def test_members_say_what_they_stand_for(kind):
+    """In a line each, no two the same."""
+    lines = [member.description for member in kind]
+    assert all(len(line) > 0 and "\n" not in line for line in lines)
+    assert len(set(lines)) == len(lines)
+    assert set(LINES.get(kind.__name__, ())) <= {member.name for member in kind}
+
+
+def test_ops_are_described_by_the_table():
+    assert bk.UnaryKind.GELU.description.startswith("x ")
+    assert "cosh" in bk.UnaryKind.COSH.description or "hyperbolic" in bk.UnaryKind.COSH.description
+    assert bk.BinaryKind.ADD.description == "a + b"
+    assert bk.SegmentKind.SEGMENT_MAX_BACKWARD.description

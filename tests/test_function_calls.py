@@ -256,3 +256,41 @@ def test_functions_pickle():
     for name in ("gelu", "mul_backward"):
         assert pickle.loads(pickle.dumps(getattr(bk, name))) is getattr(bk, name)
         assert copy.deepcopy(getattr(bk, name)) is getattr(bk, name)
+
+
+def test_a_workspace_and_results_that_are_dropped_take_the_short_way(rng):
+    """What C needs or writes beside the results is made by the framework in each call, unless an allocator is set."""
+    x, gamma = rng.standard_normal((4, 3, 5), dtype=np.float32), np.ones(3, np.float32)
+    function = specs()["batch_norm"]
+    expected = bk.batch_norm_forward(x, gamma)[0]
+    np.testing.assert_array_equal(bk.batch_norm(x, gamma), expected)
+    launchers = bk.batch_norm.__globals__["launchers"]
+    assert len(function.unnamed) == 2 and len(launchers) > 0
+    np.testing.assert_array_equal(bk.batch_norm(x, gamma), expected)
+    out = np.empty_like(x)
+    for _ in range(2):
+        assert bk.batch_norm(x, gamma, out=out) is out
+        np.testing.assert_array_equal(out, expected)
+        out[...] = 0
+    da, db = bk.mul_backward(x, x, gamma[:1], needs=(False, True))
+    assert da is None and db.shape == (1,)
+    blocks = []
+
+    def allocate(nbytes, backend):
+        blocks.append(nbytes)
+        return np.empty(nbytes + 64, np.uint8)[:nbytes]
+
+    dy, ids = np.ones((3, 2), np.float32), np.array([0, 2, 2, 2])  # the counts are in a workspace
+    mean = [[1, 1], *[[np.float32(1 / 3)] * 2] * 3]
+    for _ in range(2):
+        np.testing.assert_array_equal(bk.segment_mean_backward(dy, ids), mean)
+    bk.set_allocator(allocate)
+    try:
+        for _ in range(2):
+            np.testing.assert_array_equal(bk.segment_mean_backward(dy, ids), mean)
+    finally:
+        bk.set_allocator(None)
+    assert len(blocks) == 2
+    table = bk.gather_backward(np.ones((4, 2), np.float32), np.zeros((4, 2), np.int64), 2, axis=0)
+    again = bk.gather_backward(np.ones((4, 2), np.float32), np.zeros((4, 2), np.int64), 2, axis=0)
+    assert table.tolist() == again.tolist() == [[4, 4], [0, 0]]  # what is added to is cleared first

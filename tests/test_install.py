@@ -30,7 +30,7 @@ NOT_SOURCES = (
     "node_modules",
     "target",
 )
-GENERATED = ("_ffi.py", "_oplist.py", "functions.pyi")
+GENERATED = ("_ffi.py", "_oplist.py", "functions.pyi", "_plans.pyi")
 PACKAGES = ("baracuda", "baracuda_cuda13")
 
 

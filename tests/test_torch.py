@@ -13,83 +13,12 @@ import torch
 
 import baracuda as bk
 import baracuda.torch as bt
-from baracuda._functions.spec import REQUIRED, specs
+from baracuda._functions.autograd import OWN
+from baracuda._functions.gradients import gradient_of
+from baracuda._functions.spec import specs
 from harness import ROOT
 from harness.child import child_environment
-
-# Where the functions of the sample values, between 0.2 and 0.8, are not what is to be tried.
-DOMAINS = {"acosh": (1.2, 2.0), "logit": (0.3, 0.7)}
-SHAPES = {
-    "pointwise": [(3, 4), (4,), (3, 1), (3, 4)],
-    "gated": {"x": (3, 4), "dy": (3, 2)},
-    "prelu": {"x": (2, 3, 4), "weight": (3,), "dy": (2, 3, 4)},
-    "repeat": {"x": (3, 2), "dy": (6, 6)},
-    "softmax": dict.fromkeys(("x", "y", "u", "dy"), (3, 4)),
-    "scan": dict.fromkeys(("x", "y", "dy"), (3, 4)),
-    "reduce": {"x": (3, 4, 2)},
-    "reduce_backward": {"x": (3, 4, 2), "y": (), "dy": ()},
-    "reduce_to": {"x": (3, 4)},
-    "trace": {"x": (3, 4)},
-    **{layout: {"x": (3, 4)} for layout in ("flip", "roll", "permute", "triangle")},
-    "pad": {"x": (3, 4), "dy": (6, 7)},
-    "concat": {"a": (3, 4), "b": (2, 4), "dy": (5, 4)},
-    "unfold": {"x": (3, 4), "dy": (3, 2, 3)},
-    "repeat_interleave": {"x": (3, 4), "dy": (24,)},
-    "matmul": {"a": (3, 4), "b": (4, 2)},
-    "linear": {"x": (3, 4), "weight": (2, 4), "bias": (2,)},
-    "norm": {**dict.fromkeys(("x", "dy"), (3, 4)), **dict.fromkeys(("gamma", "beta"), (4,))},
-    "channels": {**dict.fromkeys(("x", "dy"), (2, 4, 3)), **dict.fromkeys(("gamma", "beta"), (4,))},
-}
-STATISTICS = {
-    "norm": (3, 1),
-    "batch_norm_backward": (4,),
-    "group_norm_backward": (2, 2),
-    "instance_norm_backward": (2, 4),
-}
-EXTENTS = {  # of losses
-    "n_rows": 3, "class_extent": 4, "inner_extent": 2, "d_extent": 4, "max_time": 5, "batch_size": 2, "num_classes": 4,
-    "max_target_len": 2, "states": 5,
-}  # fmt: skip
-NUMBERS = {
-    "size": [4],
-    "num_groups": 2,
-    "dtype": torch.float32,
-    "repeats": [2, 3],
-    "shifts": [2],
-    "dims": [1, 0],
-    "pad_low": [1, 1],
-    "pad_high": [2, 2],
-    "split_offset": 3,
-    "n": 3,
-    "exponent": 2.5,
-    "value": 2,
-    "scale": 3,
-    "offset": 1,
-}
-NUMBERS |= {"p0": 0.5, "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6}
-NAMED = {  # shapes, and the numbers that follow from none
-    "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
-    "alibi": ({"scores": (2, 3, 2, 4), "slopes": (3,)}, {}),
-    "alibi_backward": ({"dy": (2, 3, 2, 4)}, {}),
-    **dict.fromkeys(("unfold", "unfold_backward"), ({}, {"axis": 1, "size": 3})),
-    **dict.fromkeys(("repeat_interleave", "repeat_interleave_backward"), ({}, {"repeats": 2})),
-    "embedding_bag": ({"weight": (5, 3)}, {"mode": "sum"}),
-    "embedding_bag_backward": ({"dout": (3, 3)}, {"num_embeddings": 5, "mode": "mean"}),
-    **{
-        f"{order}segment_{fold}": ({"x": (4, 3)}, {"num_segments": 3})
-        for order in ("", "unsorted_")
-        for fold in ("sum", "mean", "max", "min", "prod")
-    },
-    **{
-        f"{order}segment_{fold}_backward": ({"dy": (3, 3), "x": (4, 3), "y": (3, 3)}, {})
-        for order in ("", "unsorted_")
-        for fold in ("sum", "mean", "max", "min", "prod")
-    },
-}
-INDICES = {
-    "indices": torch.tensor([4, 0, 2, 2], dtype=torch.int32), "offsets": torch.tensor([0, 1, 4], dtype=torch.int32),
-    "segment_ids": torch.tensor([0, 0, 2, 2], dtype=torch.int32),
-}  # fmt: skip
+from harness.samples import sample
 
 
 @pytest.fixture(autouse=True)
@@ -98,51 +27,9 @@ def _on_the_cpu(library):
         bk.load(backend="cpu")
 
 
-def sample(name):
+def arguments_of(name):
     """Arguments of an operator, positional and by keyword."""
-    spec, generator = specs()[name], torch.Generator().manual_seed(7)
-    dtypes = [d for row in spec.rows for d in row.slots.get("T", ())]
-    natives = {"f64": torch.float64, "i32": torch.int32, "bool": torch.bool}
-    native = next(native for dtype, native in natives.items() if dtype in dtypes)
-    arrays = []
-    for k, argument in enumerate(spec.arrays):
-        slot = next((p.dtype for p in spec.row.params if p.name == argument.pointer), "T")
-        native_of = {
-            "T": native, "T.compute": native, "f32": torch.float32, "u8": torch.bool, "i64": torch.int64,
-        }.get(slot, torch.int32)  # fmt: skip
-        arrays.append(INDICES.get(argument.name, drawn(name, shape_of(spec, k), native_of, generator)))
-    numbers = NAMED.get(name, ({}, {}))[1]
-    values = dict(zip([a.name for a in spec.arrays], arrays))
-    needed = [
-        values[a.name] if a.name in values else numbers.get(a.name, NUMBERS.get(a.name, 2)) for a in spec.positional
-    ]
-    options = {n.name: numbers[n.name] for n in spec.numbers if n.name in numbers and n.default is not REQUIRED}
-    return tuple(needed), options
-
-
-def shape_of(spec, position):
-    name, shapes = spec.arrays[position].name, SHAPES.get(spec.layout, {})
-    if spec.layout == "pointwise":
-        return shapes[position]
-    if spec.layout == "loss":
-        apart = spec.extents.get(name, "n_rows, class_extent")
-        words = next((p.shape for p in spec.row.params if p.name == spec.arrays[position].pointer), apart)
-        found = {"numel": (3, 4), "results": ()}
-        return found[words] if words in found else tuple(EXTENTS[word.split(" by ")[0]] for word in words.split(", "))
-    if name in ("mean", "inv_std", "rms"):
-        return STATISTICS.get(spec.name, STATISTICS["norm"])
-    return NAMED[spec.name][0].get(name) if spec.layout == "named" else shapes[name]
-
-
-def drawn(name, shape, native, generator):
-    """Random values; nothing for indices, which have no shape here."""
-    if shape is None:
-        return None
-    low, high = DOMAINS.get(name.removesuffix("_backward"), (0.2, 0.8))
-    if native.is_floating_point:
-        return (torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low).to(native)
-    high = {torch.bool: 2, torch.int64: 3}.get(native, 5)
-    return torch.randint(0, high, shape, generator=generator).to(native)
+    return sample(name).arguments(name, torch.from_numpy, lambda dtype: getattr(torch, dtype.name))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +51,7 @@ def listed(result):
 @pytest.mark.parametrize("name", specs())
 def test_an_operator_is_its_function(name):
     """Its results, also without memory, and what PyTorch finds out about it."""
-    arguments, numbers = sample(name)
+    arguments, numbers = arguments_of(name)
     expected, got = listed(getattr(bk, name)(*arguments, **numbers)), listed(getattr(bt, name)(*arguments, **numbers))
     fake = listed(getattr(bt, name)(*[without_memory(a) for a in arguments], **numbers))
     for wanted, result, empty in zip(expected, got, fake, strict=True):
@@ -174,31 +61,52 @@ def test_an_operator_is_its_function(name):
     torch.library.opcheck(operator, arguments, numbers, test_utils=("test_schema", "test_faketensor"))
 
 
-OWN = {"affine": ["x"], "cast": ["x"], "matmul": ["a", "b"], "linear": ["x", "weight", "bias"]}
-OWN |= {name: [spec.arrays[0].name] for name, spec in specs().items() if spec.row.gradient}
-# The gradient of ctc_loss reads the loss of each sample, which no result of it is.
-GRADIENTS = [n for n in specs() if (f"{n}_backward" in specs() and n != "ctc_loss") or n in OWN]
+OPERANDS = {"matmul": ["a", "b"], "linear": ["x", "weight", "bias"]}
+# Of those that end in float32 the differences are too coarse.
+GRADIENTS = [n for n in specs() if (gradient_of(n) or n in OWN) and "_backward" not in n and "_to_f32" not in n]
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name):
     """Of every input that has one, over the axes along which it was broadcast."""
-    arguments, numbers = sample(name)
+    arguments, numbers = arguments_of(name)
     if name == "cast":
         arguments = (arguments[0], torch.float64)
-    gradient = specs().get(f"{name}_backward")
-    known = [output.name.removeprefix("d") for output in gradient.outputs] if gradient else OWN[name]
-    for argument, value in zip(specs()[name].positional, arguments):
-        if isinstance(value, torch.Tensor) and value.is_floating_point():
-            value.requires_grad_(argument.name in known)
+    gradient = gradient_of(name)
+    known = OPERANDS.get(name, ["x"]) if gradient is None else gradient.given
+    differentiated(name, arguments, known)
     assert torch.autograd.gradcheck(lambda *given: getattr(bt, name)(*given, **numbers), arguments, fast_mode=True)
 
 
+def differentiated(name, arguments, known):
+    for argument, value in zip(specs()[name].positional, arguments):
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            value.requires_grad_(argument.name in known)
+
+
+@pytest.mark.parametrize("name", [n.removesuffix("_backward") for n in OWN if "_backward" in n] + ["matmul", "linear"])
+def test_second_gradients(name):
+    arguments, numbers = arguments_of(name)
+    gradient = gradient_of(name)
+    differentiated(name, arguments, OPERANDS.get(name, ["x"]) if gradient is None else gradient.given)
+    assert torch.autograd.gradgradcheck(lambda *given: getattr(bt, name)(*given, **numbers), arguments, fast_mode=True)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_gradients_in_float32(name):
+    x, dy = torch.rand(3, 4, dtype=torch.float16), torch.rand(3, 4)
+    ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+    getattr(bt, f"{name}_to_f32")(ours).backward(dy)
+    getattr(torch, name)(theirs, -1, dtype=torch.float32).backward(dy)
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 @pytest.mark.parametrize("name", ["gelu", "sqrt", "mul", "add", "clamp", "where", "swiglu", "prelu", "tile", "elu",
                                   "alibi", "embedding_bag", "segment_sum", "cast", "powi"])  # fmt: skip
 def test_traces(name):
     """Graphs of the operator and its gradient, with shapes that are not known beforehand."""
-    arguments, numbers = sample(name)
+    arguments, numbers = arguments_of(name)
     for argument in arguments:
         if isinstance(argument, torch.Tensor) and argument.is_floating_point():
             argument.requires_grad_()
@@ -292,8 +200,12 @@ def test_functions_without_a_gradient():
     assert not bt.gt(x, 1.5).requires_grad
     with pytest.raises(bk.UnsupportedError, match=r"baracuda\.floor_divide has no gradient"):
         bt.floor_divide(x, x).sum().backward()
-    with pytest.raises(bk.UnsupportedError, match=r"baracuda\.gelu_backward has no gradient"):
-        (g,) = torch.autograd.grad(bt.gelu(x).sum(), x, create_graph=True)
+    with pytest.raises(bk.UnsupportedError, match=r"baracuda\.floor_divide has no gradient"):
+        bt.floor_divide(x, 2.0).sum().backward()
+    with pytest.raises(bk.UnsupportedError, match=r"baracuda\.mse_loss has no gradient with respect to target"):
+        bt.mse_loss(x, torch.ones(2, requires_grad=True)).backward()
+    with pytest.raises(bk.UnsupportedError, match=r"baracuda\.mish_backward has no gradient"):
+        (g,) = torch.autograd.grad(bt.mish(x).sum(), x, create_graph=True)
         g.sum().backward()
 
 

@@ -1,5 +1,8 @@
-"""What a type checker says of programs that use the package: mypy --strict, of the program alone."""
+"""What type checkers say of programs that use the package: mypy --strict, and pyright where it is installed."""
 
+import importlib.util
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -29,6 +32,10 @@ with bk.checked(nan="raise"):
 again: bk.Graph = bk.graph(lambda: bk.neg(x))
 view: bk.TensorRef = bk.tensor(x)
 print(view.shape, bk.download(view).sum(), plan.precision_guarantee.deterministic, bk.f32.token)
+bk.UnaryParamDescriptor(kind=bk.UnaryKind.ELU, shape=[4], element=np.float32, params=0.5)
+bk.UnaryParamDescriptor(kind=bk.UnaryKind.HARDTANH, shape=(4,), element="f32", params=[0, 1])
+bk.FillDescriptor(3, 1.0, element=np.dtype(np.float32))
+print(of.shape[0], of.numel, plan.descriptor.kind)
 try:
     bk.neg(x)
 except bk.CheckError as error:
@@ -44,27 +51,46 @@ WRONG = {
     "bk.UnaryDescriptor(kindd=bk.UnaryKind.GELU, shape=(3,), element=bk.f32)": "call-arg",
     "plan.run(None, args)": "call-arg",
     "plan.run(None, None, of)": "arg-type",
+    "plan.run(None, None, bk.BinaryArgs(a=x, b=x, y=y))": "arg-type",
+    "bk.BinaryPlan.select(None, of)": "arg-type",
+    "bk.UnaryBackwardPlan.select(None, of)": "arg-type",
+    "bk.UnaryDescriptor(kind=bk.UnaryKind.GELU, shape=(3,))": "call-arg",
+    "bk.UnaryDescriptor(kind=bk.UnaryKind.GELU, element=bk.f32)": "call-arg",
+    "bk.UnaryDescriptor(shape=(3,), element=bk.f32)": "call-arg",
+    "bk.UnaryDescriptor(kind=bk.BinaryKind.ADD, shape=(3,), element=bk.f32)": "arg-type",
+    "bk.UnaryDescriptor(kind=bk.UnaryKind.GELU, shape='3', element=bk.f32)": "arg-type",
+    "bk.UnaryDescriptor(kind=bk.UnaryKind.GELU, shape=(3,), element=3)": "arg-type",
     "bk.TensorRef('x', (3,), bk.f32)": "arg-type",
     "bk.mul_backward(x, x, y, needs=3)": "arg-type",
     "bk.tensor(x).shap": "attr-defined",
 }
 
 
-@pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    """Lines of the program with all that is wrong in it, and the codes of their errors."""
-    path = tmp_path_factory.mktemp("types") / "program.py"
-    path.write_text(HEAD + RIGHT + "\n".join(WRONG) + "\n")
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--no-error-summary"]
-    command += [f"--cache-dir={path.parent / 'cache'}", str(path)]
-    environment = child_environment(MYPYPATH=str(ROOT))
+CHECKERS = ["mypy", *(["pyright"] if importlib.util.find_spec("pyright") else [])]
+EXAMPLES = sorted((ROOT / "tests" / "examples" / "python").glob("*.py"))
+
+
+def checked(checker, path):
+    """Lines of a program in which something is wrong, and the codes of mypy's errors."""
+    options = {"mypy": ["--strict", "--follow-imports=silent", f"--cache-dir={path.parent / 'cache'}"], "pyright": []}
+    command = [sys.executable, "-m", checker, *options[checker], str(path)]
+    places = {"mypy": "MYPYPATH", "pyright": "PYTHONPATH"}
+    environment = child_environment(**{places[checker]: str(ROOT)})
     result = subprocess.run(command, cwd=path.parent, env=environment, capture_output=True, text=True, check=False)
-    assert not result.stderr
     lines, found = path.read_text().splitlines(), {}
     for line in result.stdout.splitlines():
-        if ": error: " in line:
-            found.setdefault(lines[int(line.split(":")[1]) - 1], set()).add(line.rpartition("[")[2].rstrip("]"))
+        if match := re.match(r"\s*(.+):(\d+):.*error: .*?(?:\[([\w-]+)\])?$", line):
+            assert pathlib.Path(match[1]).name == path.name, line
+            found.setdefault(lines[int(match[2]) - 1], set()).add(match[3])
+    assert found or result.returncode == 0, result.stdout + result.stderr
     return found
+
+
+@pytest.fixture(scope="module", params=CHECKERS)
+def said(request, tmp_path_factory):
+    path = tmp_path_factory.mktemp("types") / "program.py"
+    path.write_text(HEAD + RIGHT + "\n".join(WRONG) + "\n")
+    return checked(request.param, path)
 
 
 def test_what_is_right_is_no_error(said):
@@ -73,4 +99,12 @@ def test_what_is_right_is_no_error(said):
 
 @pytest.mark.parametrize("line", WRONG)
 def test_what_is_wrong_is_an_error(said, line):
-    assert WRONG[line] in said.get(line, ())
+    assert line in said and said[line] & {WRONG[line], None}
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+@pytest.mark.parametrize("example", [path.name for path in EXAMPLES])
+def test_examples(checker, example, tmp_path):
+    path = tmp_path / example
+    path.write_text(next(each for each in EXAMPLES if each.name == example).read_text())
+    assert checked(checker, path) == {}

@@ -1,14 +1,20 @@
-"""Writes the signatures of the functions on arrays for type checkers and editors.
+"""Writes what type checkers and editors are told: the signatures of the functions on arrays, and those of plans.
 
-usage: python -m tools.gen_stub FILE
+usage: python -m tools.gen_stub FUNCTIONS [PLANS]
 
 The functions are made from the op table when they are first named (baracuda/functions.py), where no checker sees them.
+Plans take the descriptor and the Args of their own op, and fields of descriptors what is converted to their type.
 """
 
+import contextlib
+import dataclasses
 import pathlib
+import re
 import sys
 import textwrap
 
+import baracuda as bk
+from baracuda import kinds
 from baracuda._functions.spec import specs
 from baracuda.functions import signature, summary
 
@@ -23,6 +29,49 @@ from baracuda.kinds import EmbeddingBagMode, LossReduction
 Array = Any
 
 '''
+PLANS = '''"""Descriptors, Args and plans as `baracuda` has them. Written by tools/gen_stub.py: do not edit."""
+
+# mypy: ignore-errors
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from baracuda._lib import Library
+from baracuda.descriptor import Descriptor
+from baracuda.dtypes import ElementKind
+from baracuda.guarantee import PlanPreference
+from baracuda.kinds import *
+from baracuda.operands import Args
+from baracuda.plan import Plan
+
+class _TorchDtype(Protocol):
+    @property
+    def is_floating_point(self) -> bool: ...
+
+_Element = ElementKind | str | type[np.generic] | np.dtype[Any] | _TorchDtype
+_D = TypeVar("_D", bound=Descriptor)
+_A = TypeVar("_A", bound=Args)
+_P = TypeVar("_P", bound="_Plan[Any, Any]")
+
+class _Plan(Plan, Generic[_D, _A]):
+    descriptor: _D
+    @classmethod
+    def select(
+        cls: type[_P], stream: object, descriptor: _D, preference: PlanPreference | None = None, *,
+        library: Library | None = None, backend: str | None = None,
+    ) -> _P: ...
+    def can_implement(self, args: _A) -> None: ...
+    def workspace_size_for(self, args: _A) -> int: ...
+    def run(self, stream: object, workspace: object, args: _A) -> None: ...
+    def bind(self, stream: object, workspace: object, args: _A) -> Callable[[], None]: ...
+
+'''
+GIVEN = {
+    "tuple[int, ...]": "Sequence[int]",
+    "tuple[float, ...]": "float | Sequence[float]",
+    "ElementKind": "_Element",
+}
 
 
 def stub() -> str:
@@ -34,7 +83,47 @@ def stub() -> str:
     return "".join(parts)
 
 
+def plans() -> str:
+    parts = [PLANS]
+    for module, words in bk._OPS.items():
+        alias = f"_{module.replace('.', '_')}"
+        parts.append(f"import baracuda.{module} as {alias}\n")
+        for word in words.split():
+            descriptor, args, plan = f"{word}Descriptor", f"{word}Args", f"{word}Plan"
+            parts.append(f"from baracuda.{module} import {args} as {args}\n")
+            parts.append(f"class {descriptor}({alias}.{descriptor}):\n    {initializer(getattr(bk, descriptor))}\n")
+            parts.append(f"class {plan}(_Plan[{descriptor}, {args}], {alias}.{plan}): ...\n")
+    return "".join(parts)
+
+
+def initializer(descriptor: type) -> str:
+    """Fields without a default are required, which a checker cannot see where functions make them."""
+    fields = dataclasses.fields(descriptor)
+    ordered = [f for f in fields if not f.kw_only], [f for f in fields if f.kw_only]
+    parts = [["self"], *[[parameter(f) for f in each] for each in ordered]]
+    return f"def __init__({', '.join([*parts[0], *parts[1], *(['*'] if parts[2] else []), *parts[2]])}) -> None: ..."
+
+
+def parameter(field: dataclasses.Field) -> str:
+    bare = str(field.type).removesuffix(" | None")
+    known = bare in GIVEN or bare in ("int", "float", "bool", "str") or hasattr(kinds, bare)
+    given = GIVEN.get(bare, bare) if known else "Any"
+    if bare == "tuple[int, ...]" and takes_number(field):
+        given = f"int | {given}"
+    given += re.search(r"( \| None)?$", str(field.type))[0]
+    has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+    return f"{field.name}: {given}{' = ...' if has_default else ''}"
+
+
+def takes_number(field: dataclasses.Field) -> bool:
+    """Whether one number may stand for a sequence of them."""
+    with contextlib.suppress(bk.InvalidProblemError):
+        return bool(field.metadata["check"](field.name, 3))
+    return False
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    pathlib.Path(sys.argv[1]).write_text(stub())
+    for path, text in zip(sys.argv[1:], (stub, plans)):
+        pathlib.Path(path).write_text(text())

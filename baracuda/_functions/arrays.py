@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda import memory
+from baracuda import _checks, memory
 from baracuda._ffi import ffi
 from baracuda._lib import Library, default_library, load
 from baracuda._scalars import as_integer
@@ -38,6 +38,8 @@ def set_allocator(allocate: Allocator | None) -> None:
     if allocate is not None and not callable(allocate):
         raise InvalidProblemError(f"allocate is {allocate!r}, must be callable or None")
     _allocator = allocate
+    for forget in _checks.on_change:  # launchers, whose workspaces are of another allocator
+        forget()
 
 
 class Kind:

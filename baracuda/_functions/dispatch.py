@@ -68,7 +68,7 @@ class Prepared:
     slots: list[int]  # of each C pointer, its position among arrays, results, and None
     order: tuple[int, ...]  # of each C argument before the workspace: which of the slots, or -1 for the next constant
     constants: list[Any]
-    is_plain: bool  # nothing but addresses is left for a launch
+    is_plain: bool  # nothing but addresses is left for a launch, and memory for what it writes
     workspace: int
 
 
@@ -98,7 +98,8 @@ class Function:
         if call is None:
             call = self._prepare(given, numbers, out is not None, needs, None)
             _keep(self._prepared, whole, call)
-        if call.is_plain and (out is None or self._single) and _checks.active is None:
+        own = call.workspace and uses_allocator()  # a workspace of the caller's allocator
+        if call.is_plain and (out is None or self._single) and _checks.active is None and not own:
             launch = launcher(
                 self.spec, call, arrays, out,
                 lambda *given: self._launch(call, given, None if out is None else given[-1]),
@@ -374,7 +375,7 @@ class _Preparation:
         return any(a.name == name and a.pointer for a in self.spec.arrays)
 
     def _ops(self) -> tuple[str, ...]:
-        spec, output = self.spec, _output_of(self.spec.row)
+        spec, output = self.spec, output_of(self.spec.row)
         is_chosen = "U" in spec.row.slots and "dtype" in self.numbers
         if is_chosen:
             output = as_element(self.numbers["dtype"], "dtype")
@@ -383,7 +384,7 @@ class _Preparation:
         for element in (self.element,) if self.element is not ElementKind.F32_STRICT else ():
             if found := op_names(spec.patterns, "", element.symbol, output.symbol):
                 return found
-        targets = [(s.patterns, _output_of(s.row).symbol if s.row.calls else "f32") for s in (spec, *spec.others)]
+        targets = [(s.patterns, output_of(s.row).symbol if s.row.calls else "f32") for s in (spec, *spec.others)]
         known_kinds = [
             k for k in ElementKind
             if k not in _PACKED and any(op_names(patterns, "", k.symbol, target) for patterns, target in targets)
@@ -538,16 +539,14 @@ class _Preparation:
         if op.row.workspace:
             problem = op.row.problem_arguments(arguments)
             call.workspace = int(self.library.function(op.name, "workspace_size")(*problem))
-        dropped = spec.unnamed or [o for o, wanted in zip(spec.outputs, self.wanted) if not wanted and o in written]
-        needs_more = call.workspace or call.copies or call.clears or dropped
         on_cpu = self.library.backend == "cpu"
         call.is_plain = (
-            not needs_more and bool(self.likes) and (on_cpu or (bool(self.kind.stream_now) and not self.scalars))
+            not call.copies and bool(self.likes) and (on_cpu or (bool(self.kind.stream_now) and not self.scalars))
         )
         return call
 
 
-def _output_of(row: Row) -> ElementKind:
+def output_of(row: Row) -> ElementKind:
     """What U is where the caller has no choice: i64 of places, f64 of the mean of integers."""
     return ElementKind.F64 if "f64" in row.slots.get("U", ()) else ElementKind.I64
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from baracuda._ffi import ffi
 from baracuda._functions.arrays import NUMPY, host_number, kind_of
+from baracuda.dtypes import ElementKind
 
 if TYPE_CHECKING:
     from baracuda._functions.dispatch import Prepared
@@ -22,15 +23,18 @@ _SCOPE = {"NULL": ffi.NULL, "VOID": ffi.typeof("void *"), "WORDS": ffi.typeof("v
 
 class Pattern(NamedTuple):
     addresses: tuple[str | None, ...]  # of each array, in terms of {0}; None for a Python number
-    results: tuple[bool, ...]  # which are wanted
+    results: tuple[bool, ...]  # which C writes; those behind the outputs it writes for itself
+    returned: tuple[bool, ...]  # which of the outputs the caller gets
     result_address: str
     empty: str  # how a result is made, of {shape}, {native} and {like}
+    made_address: str  # of what is made so
     slots: tuple[int, ...]  # of each C pointer: its position among arrays, results, and NULL
     order: tuple[int, ...]  # of each C argument before the workspace: which of the slots, or -1 for a constant
-    has_workspace: bool  # whether C takes one
+    workspace: str | None  # "made", "NULL", or None where C takes none
     stream: str  # of {like}; empty on the CPU
     device: str  # whether {like} is not on the current device; empty on the CPU
     has_out: bool  # the result is given, behind the arrays
+    clears: bool  # whether what is made for results is set to 0
 
 
 @functools.cache
@@ -40,27 +44,36 @@ def _maker(pattern: Pattern) -> Callable[..., Callable[..., Any]]:
     numerals = [name for name, address in zip(arrays, pattern.addresses) if address is None]
     like = next(name for name in arrays if name not in numerals)
     lines = [f"{name} = number_{name}({name})" for name in numerals]  # held until the call is over
-    given = ", ".join([*arrays, *(results if pattern.has_out else [])])
-    made = [] if pattern.has_out else [name for name in results if name != "None"]
+    given = ", ".join([*arrays, *(results[: len(pattern.returned)] if pattern.has_out else [])])
+    skipped = len(pattern.returned) if pattern.has_out else 0  # which the caller gave
+    made = [name for name in results[skipped:] if name != "None"]
     if pattern.device:
         lines.append(f"if {pattern.device.format(like=like)}: return elsewhere({given})")
+    made += ["scratch"] * (pattern.workspace == "made")
     lines += [
         f"{name} = {pattern.empty.format(shape=f'shape_{name}', native=f'native_{name}', like=like)}"
         for name in made
     ]  # fmt: skip
+    lines += [f"zero({name})" for name in made if pattern.clears and name != "scratch"]
     places = [(NUMPY.address if a is None else a).format(name) for name, a in zip(arrays, pattern.addresses)]
-    places += [pattern.result_address.format(name) if name != "None" else "NULL" for name in results]
+    addresses = [pattern.made_address if name in made else pattern.result_address for name in results]
+    places += [address.format(name) if name != "None" else "NULL" for name, address in zip(results, addresses)]
     places.append("NULL")
     constants = [f"c{k}" for k in range(pattern.order.count(-1))]
     remaining = iter(constants)
     passed = [places[pattern.slots[place]] if place >= 0 else next(remaining) for place in pattern.order]
     stream = f"cast(VOID, {pattern.stream.format(like=like)})" if pattern.stream else "NULL"
-    call = ", ".join([*passed, *(["NULL", "0"] if pattern.has_workspace else []), stream])
+    workspace = {
+        "made": [pattern.made_address.format("scratch"), "scratch_bytes"], "NULL": ["NULL", "0"], None: [],
+    }[pattern.workspace]  # fmt: skip
+    call = ", ".join([*passed, *workspace, stream])
     lines += [f"if status := function({call}): check(symbol, status)"]
-    lines.append(f"return {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}")
+    outputs = [name if kept else "None" for name, kept in zip(results, pattern.returned)]
+    lines.append(f"return {outputs[0] if len(outputs) == 1 else '(' + ', '.join(outputs) + ')'}")
     constants = [
         *constants, *[f"shape_{name}" for name in made], *[f"native_{name}" for name in made],
-        *[f"number_{name}" for name in numerals], "function", "check", "symbol", "kind", "empty", "elsewhere",
+        *[f"number_{name}" for name in numerals], "scratch_bytes", "zero", "function", "check", "symbol", "kind",
+        "empty", "elsewhere",
     ]  # fmt: skip
     body = "\n        ".join(lines)
     text = f"def make({', '.join(constants)}):\n    def launch({given}):\n        {body}\n    return launch\n"
@@ -77,19 +90,22 @@ def launcher(
     addresses = [None if k in numerals else _address(array) for k, array in enumerate(arrays)]
     kind, on_cuda = call.kind, call.library.backend == "cuda"
     pattern = Pattern(
-        tuple(addresses), tuple([result is not None for result in call.results]),
-        kind.address if out is None else _address(out), kind.make,
-        tuple(call.slots), call.order, not call.row.is_bare, kind.stream_now if on_cuda else "",
-        kind.is_elsewhere if on_cuda else "", out is not None,
+        tuple(addresses), tuple([result is not None for result in call.results]), tuple(call.wanted),
+        kind.address if out is None else _address(out), kind.make, kind.address, tuple(call.slots), call.order,
+        None if call.row.is_bare else "made" if call.workspace else "NULL", kind.stream_now if on_cuda else "",
+        kind.is_elsewhere if on_cuda else "", out is not None, call.clears,
     )  # fmt: skip
-    results = [] if out is not None else filter(None, call.results)
-    made = [(shape, kind.recipe(shape, native, arrays[call.like])) for shape, native in results]
+    like = arrays[call.like]
+    results = list(filter(None, call.results[len(call.wanted) if out is not None else 0 :]))
+    if call.workspace:
+        results.append(((call.workspace,), kind.native(ElementKind.U8, like)))
+    made = [(shape, kind.recipe(shape, native, like)) for shape, native in results]
     numbers = [
         functools.partial(host_number, spec.name, spec.arrays[position].name, dtype) for position, dtype in call.scalars
     ]
     return _maker(pattern)(
         *call.constants, *[shape for shape, _ in made], *[native for _, native in made], *numbers,
-        call.function, call.library.check, call.symbol, kind, kind.allocate, elsewhere,
+        call.workspace, kind.zero, call.function, call.library.check, call.symbol, kind, kind.allocate, elsewhere,
     )  # fmt: skip
 
 

@@ -47,6 +47,18 @@ def solve(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -
     return layout
 
 
+def solve_served(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> tuple[Spec, Layout]:
+    """The first of the rows of a function that serves such a call, and its layout."""
+    wrong: Exception | None = None
+    for each in spec.serving({**shapes, **numbers}):
+        try:
+            return each, solve(each, shapes, numbers)
+        except (InvalidProblemError, UnsupportedError) as error:
+            wrong = error if wrong is None or each is spec else wrong
+    assert wrong is not None
+    raise wrong
+
+
 def _pointwise(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     shape = broadcast(shapes)
     pointers = [param.name for param in spec.row.params if param.is_pointer]

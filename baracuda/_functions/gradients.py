@@ -1,0 +1,178 @@
+"""Which function is the gradient of which, and where each of its arguments comes from: what autograd of PyTorch and JAX
+are told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from baracuda._functions.spec import Spec, specs
+
+# Results beside the first whose gradient the gradient takes as well, by its name there.
+_FURTHER = {"dsum": "sum"}
+# Arguments whose gradient is that of another one.
+_ALIKE = {"residual": "dx"}
+# Extents of the gradient's result that stand in no other argument: (array, the argument that says along which axis).
+_ALONG = {"size": ("x", "axis"), "split_offset": ("a", "axis")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Gradient:
+    """The gradient of `whole`, by which a function is computed where it is differentiated: `f_forward` where the
+    gradient reads results that `f` does not give.
+
+    arriving  arguments of the gradient -> positions of the results whose gradients they are
+    reads     arguments that are arguments or results of `whole`, of the same name
+    shaped    arrays of which the shape alone matters
+    extents   numbers that are extents: (array, axis, or the name of the argument that says it)
+    given     arguments of `whole` -> position of their gradient among the results of `spec`
+    apart     arguments of `whole` whose gradients are functions of their own: f_target_backward
+    """
+
+    whole: Spec
+    spec: Spec
+    arriving: Mapping[str, int]
+    reads: tuple[str, ...]
+    shaped: tuple[str, ...]
+    extents: Mapping[str, tuple[str, int | str]]
+    given: Mapping[str, int]
+    apart: Mapping[str, Spec]
+
+    def extents_of(self, given: Mapping[str, Any]) -> dict[str, int]:
+        """The numbers that are extents, of the arguments of `whole`. An argument that is not given is None."""
+        return {
+            name: given[array].shape[given[axis] if isinstance(axis, str) else axis]
+            for name, (array, axis) in self.extents.items()
+        }
+
+    def wanted(self, needs: Mapping[str, bool]) -> list[bool]:
+        """Which of the results of `spec` are needed for the gradients of these arguments."""
+        return [any([needs.get(name, False) for name, at in self.given.items() if at == k])
+                for k in range(len(self.spec.outputs))]  # fmt: skip
+
+
+@functools.cache
+def gradient_of(name: str) -> Gradient | None:
+    """The gradient of a function; None where the table has none, or one that reads what no function gives."""
+    spec = specs().get(f"{name.removesuffix('_forward')}_backward")
+    if spec is None:
+        return None
+    for whole in filter(None, (specs()[name], specs().get(f"{name}_forward"))):
+        found = _gradient(whole, spec)
+        if found is not None:
+            return found
+    return None
+
+
+def _gradient(whole: Spec, spec: Spec) -> Gradient | None:
+    inputs = [argument.name for argument in whole.positional]
+    results = [output.name for output in whole.outputs]
+    read = [argument.name for argument in spec.arrays if argument.pointer]
+    arriving = {read[0]: 0} | {name: results.index(_FURTHER[name]) for name in read if _FURTHER.get(name) in results}
+    reads = [name for name in read if name not in arriving]
+    # The result of a function that has one alone may have any name there: y, out.
+    if not {*inputs, *results, *(["y"] if len(results) == 1 else [])}.issuperset(reads):
+        return None
+    known = {*inputs, *[number.name for number in whole.numbers]}
+    extents = {n.name: _extent(whole, n.name, n.number) for n in spec.numbers
+               if n.name not in known and n.name != "dtype"}  # fmt: skip
+    given = {output.name.removeprefix("d"): k for k, output in enumerate(spec.outputs)}
+    given |= {name: given[alike[1:]] for name, alike in _ALIKE.items() if name in inputs and alike[1:] in given}
+    if not given.keys() <= set(inputs):
+        return None
+    shaped = [argument.name for argument in spec.arrays if not argument.pointer]
+    own = {name: specs().get(f"{whole.name.removesuffix('_forward')}_{name}_backward") for name in inputs}
+    apart = {name: each for name, each in own.items() if each is not None and name not in given}
+    reads += [a.name for each in apart.values() for a in each.arrays if a.name not in (*reads, *arriving)]
+    return Gradient(whole, spec, arriving, tuple(dict.fromkeys(reads)), tuple(shaped), extents, given, apart)
+
+
+def _extent(whole: Spec, name: str, word: str) -> tuple[str, int | str]:
+    for param in whole.row.params:
+        if param.direction == "in" and word in (words := param.shape.split(", ")):
+            return whole.names[param.name], words.index(word)
+    if name in _ALONG:
+        return _ALONG[name]
+    raise LookupError(f"{whole.name}: no operand tells {name}")
+
+
+Call = Callable[..., Any]  # of a function by its name
+
+
+def _negated(given: Any) -> Any:
+    return -given if isinstance(given, int) else [-number for number in given]
+
+
+def _inverted(dims: Sequence[int]) -> list[int]:
+    axes = [d % len(dims) for d in dims]
+    return [axes.index(d) for d in range(len(axes))]
+
+
+# How the numbers of a gradient follow from those of its function: what the rows' `gradient` says.
+_FOLLOWS: dict[str, Callable[[Any], Any]] = {"": lambda given: given, "-": _negated, "inverse": _inverted}
+
+Transposed = Callable[[Call, Any, Mapping[str, Any]], Any]
+
+
+def _by_row(name: str, numbers: Sequence[tuple[str, str, str]]) -> Transposed:
+    """The function that a row says is the gradient."""
+
+    def transposed(call: Call, dy: Any, given: Mapping[str, Any]) -> Any:
+        values = {number: _FOLLOWS[how](given[of]) for number, how, of in numbers}
+        positional = [values.pop(argument.name) for argument in specs()[name].positional[1:]]
+        return call(name, dy, *positional, **values)
+
+    return transposed
+
+
+# Functions of x whose gradients are themselves functions: what becomes of dy. Those of rows, and those that read an array.
+TRANSPOSED: dict[str, Transposed] = {
+    "affine": lambda call, dy, given: call("affine", dy, given["scale"]),
+    "index_add": lambda call, dy, given: call("index_select", dy, given["index"], axis=given["axis"]),
+    "scatter_add": lambda call, dy, given: call("gather", dy, given["index"], axis=given["axis"]),
+    **{name: _by_row(*spec.row.gradient) for name, spec in specs().items() if spec.row.gradient},
+}
+
+
+def _bell(m: Any, x: Any) -> Any:
+    return m.exp(-x * x / 2) * 0.3989422804014327
+
+
+# Gradients that can be differentiated again, as a formula of m, which has the functions of a framework, of dy and what
+# they read. Of two operands each gradient is still to be summed to the operand's shape.
+FORMULAS: dict[str, Callable[..., Any]] = {
+    "add": lambda m, dy, a, b: (dy, dy),
+    "sub": lambda m, dy, a, b: (dy, -dy),
+    "mul": lambda m, dy, a, b: (dy * b, dy * a),
+    "div": lambda m, dy, a, b: (dy / b, -dy * a / (b * b)),
+    "neg": lambda m, dy: -dy,
+    "square": lambda m, dy, x: 2 * dy * x,
+    "cube": lambda m, dy, x: 3 * dy * x * x,
+    "reciprocal": lambda m, dy, x: -dy / (x * x),
+    "sin": lambda m, dy, x: dy * m.cos(x),
+    "cos": lambda m, dy, x: -dy * m.sin(x),
+    "log": lambda m, dy, x: dy / x,
+    "exp": lambda m, dy, y: dy * y,
+    "sqrt": lambda m, dy, y: dy / (2 * y),
+    "tanh": lambda m, dy, y: dy * (1 - y * y),
+    "sigmoid": lambda m, dy, y: dy * y * (1 - y),
+    "relu": lambda m, dy, x: dy * (x > 0),
+    "gelu": lambda m, dy, x: dy * (m.ndtr(x) + x * _bell(m, x)),
+    "silu": lambda m, dy, x: dy * m.sigmoid(x) * (1 + x * (1 - m.sigmoid(x))),
+}
+
+
+def read_by_formula(name: str) -> tuple[str, ...]:
+    """The arguments of a formula."""
+    return tuple([argument.name for argument in specs()[f"{name}_backward"].arrays])
+
+
+def refused(name: str, needs: Mapping[str, bool], have: Collection[str]) -> str:
+    """What is wrong with asking for the gradients of these arguments; empty where nothing is."""
+    missing = [argument for argument, need in needs.items() if need and argument not in have]
+    if not missing:
+        return ""
+    return f"baracuda.{name} has no gradient" + (f" with respect to {' and '.join(missing)}" if have else "")

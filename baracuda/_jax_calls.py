@@ -1,0 +1,445 @@
+"""Calls of the functions for JAX: promotion, gradients, batches, and what XLA is told of each (baracuda.jax)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from baracuda import _jax_handler, functions
+from baracuda._functions.arrays import SCALARS, VIEWS, fitting, library_for
+from baracuda._functions.dispatch import Function, Prepared
+from baracuda._functions.gradients import FORMULAS, TRANSPOSED, Gradient, gradient_of, read_by_formula, refused
+from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
+from baracuda._lib import Library
+from baracuda.dtypes import ElementKind, as_element
+from baracuda.errors import InvalidProblemError, UnsupportedError, naming
+from baracuda.tensor import EMPTY_ADDRESS, TensorRef
+
+Shape = tuple[int, ...]
+# What the second word of an argument of C is (_jax_handler.cpp).
+_INTEGER, _REAL, _OPERAND, _HOST, _WORKSPACE, _STREAM = range(6)
+_WIDE = (ElementKind.I64, ElementKind.U64, ElementKind.F64)  # which JAX has not without jax_enable_x64
+_ALONG = ("softmax", "scan", "gated")  # layouts of one axis, beside which there may be any others
+
+
+def made(spec: Spec, module: str) -> Any:
+    """The function, with the signature of the spec."""
+    signature = functions.signature(spec).removesuffix(", out=None").removesuffix(", *").replace("*, out=None", "")
+    arrays = ", ".join([f"{a.name!r}: {a.name}" for a in spec.arrays])
+    numbers = ", ".join([f"{n.name!r}: {n.name}" for n in spec.numbers])
+    needs = ", needs" if spec.is_partial else ""
+    text = f"def {spec.name}({signature}):\n    return call({{{arrays}}}, {{{numbers}}}{needs})\n"
+    scope: dict[str, Any] = {"call": functools.partial(_call, spec)}
+    exec(compile(text, f"<baracuda.jax.{spec.name}>", "exec"), scope)
+    function = scope[spec.name]
+    function.__doc__, function.__module__ = f"{functions.summary(spec)}\n\nSee baracuda.{spec.name}.\n", module
+    return function
+
+
+def _call(
+    spec: Spec, arrays: Mapping[str, Any], numbers: Mapping[str, Any], needs: Sequence[bool] | None = None
+) -> Any:
+    with naming(spec.name):
+        given = _promoted(spec, arrays)
+        names = tuple([name for name, array in given.items() if array is not None])
+        static = tuple([(name, _hashable(value)) for name, value in numbers.items()])
+        wanted = None if needs is None else tuple([bool(need) for need in needs])
+        function = _differentiable(spec.name, names, static, wanted)
+        results = list(function(*[given[name] for name in names]))
+    if wanted is not None:
+        results = [result if need else None for result, need in zip(results, wanted)]
+    return results[0] if len(spec.outputs) == 1 else tuple(results)
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple([_hashable(each) for each in value])
+    if isinstance(value, jax.core.Tracer):
+        raise InvalidProblemError("numbers decide about shapes or kernels: they are static (jax.jit's static_argnames)")
+    try:
+        hash(value)
+    except TypeError:  # an array of one element
+        return value.item()
+    return value
+
+
+def _promoted(spec: Spec, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays of JAX, those of the dtype that the op is of promoted to one another; None stays what it is."""
+    typed = [a.name for a in spec.arrays if _slot(spec, a) == "T"]
+    there = {name: array for name, array in arrays.items() if array is not None}
+    dtypes = {array.dtype if isinstance(array, jax.Array) else None for array in there.values()}
+    if len(dtypes) == 1 and None not in dtypes and len(typed) == len(spec.arrays):
+        return dict(arrays)
+    own = [jnp.asarray(there[name]) for name in typed if name in there and type(there[name]) not in SCALARS]
+    if not any(type(array) not in SCALARS for array in there.values()):
+        raise InvalidProblemError("none of the arguments is an array")
+    dtype = jnp.result_type(*own) if own else None
+    found: dict[str, Any] = dict.fromkeys(arrays)
+    for argument in spec.arrays:
+        name = argument.name
+        if name not in there:
+            continue
+        if name in typed and type(there[name]) in SCALARS:
+            assert dtype is not None
+            found[name] = jnp.asarray(fitting(name, as_element(dtype), there[name]), dtype)
+        elif name in typed:
+            found[name] = jnp.asarray(there[name]).astype(dtype)
+        else:
+            found[name] = _fixed(_slot(spec, argument), jnp.asarray(there[name]))
+    return found
+
+
+def _fixed(slot: str, array: Any) -> Any:
+    """Indices and the like in the dtype that C alone has for them, as far as JAX has it."""
+    if slot in ("i32", "u32") and jnp.issubdtype(array.dtype, jnp.integer):
+        return array.astype(slot.replace("i", "int").replace("u", "uint"))
+    if slot == "i64" and jax.config.jax_enable_x64 and jnp.issubdtype(array.dtype, jnp.integer):
+        return array.astype(np.int64)
+    return array
+
+
+def _slot(spec: Spec, argument: Argument) -> str:
+    """What the row says of an operand's dtype; operands that C does not read are like the result."""
+    return next((p.dtype for p in spec.row.params if p.name == argument.pointer), "T")
+
+
+# --- its gradient -----------------------------------------------------------------------------------------------------
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class _Saved:
+    """What autograd keeps beside arrays: which gradients are wanted, and the shapes of all operands."""
+
+    needs: tuple[tuple[str, bool], ...]
+    like: tuple[tuple[str, Any], ...]
+
+
+Results = tuple[Any, ...]
+Static = tuple[tuple[str, Any], ...]
+
+
+@functools.lru_cache(maxsize=4096)
+def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: tuple[bool, ...] | None) -> Any:
+    """A function of these arrays that jit and grad know, with the results of a function in a tuple."""
+    spec, numbers = specs()[name], dict(static)
+    found = gradient_of(name)
+    whole = spec if found is None else found.whole
+    count, optional = len(spec.outputs), {argument.name for argument in whole.arrays}
+
+    def function(*arrays: Any) -> Results:
+        return _mapped(name, names, static, wanted)(*arrays)
+
+    def forward(*arrays: Any) -> tuple[Results, Any]:
+        given = dict(zip(names, [array.value for array in arrays]))
+        needs = tuple([(n, array.perturbed) for n, array in zip(names, arrays)])
+        results = _differentiable(whole.name, names, static, wanted)(*given.values())  # which may be differentiated
+        outputs = dict(zip([output.name for output in whole.outputs], results))
+        read = found.reads if found is not None else OWN.get(name, _NONE).reads
+        there = [n for n in read if n in given or n not in optional]
+        kept = {n: given[n] if n in given else outputs.get(n, results[0]) for n in there}
+        like = tuple([(n, jax.ShapeDtypeStruct(array.shape, array.dtype)) for n, array in given.items()])
+        return results[:count], (kept, _Saved(needs, like))
+
+    def backward(saved: tuple[dict[str, Any], _Saved], grads: Results) -> tuple[Any, ...]:
+        (kept, about), made = saved, {}
+        needs, like = dict(about.needs), dict(about.like)
+        zero = jax.custom_derivatives.SymbolicZero
+        if all(isinstance(grad, zero) for grad in grads):
+            return tuple([None] * len(names))
+        dense = [jnp.zeros(g.shape, g.dtype) if isinstance(g, zero) else g for g in grads]
+        if found is not None:
+            arriving = found.arriving.values()
+            for k, (output, grad) in enumerate(zip(spec.outputs, grads)):
+                if k not in arriving and not isinstance(grad, zero):
+                    raise UnsupportedError(f"baracuda.{name} has no gradient of its result {output.name}")
+            made = _gradients(found, kept, numbers, dense, like, needs)
+        elif name in OWN:
+            made = OWN[name].of(dense if count > 1 else dense[0], {**numbers, **kept, "like": like})
+        have = made if found is None else {*found.given, *found.apart}
+        if wrong := refused(name, needs, have):
+            raise UnsupportedError(wrong)
+        return tuple([made[n].reshape(like[n].shape) if needs[n] else None for n in names])
+
+    differentiable = jax.custom_vjp(function)
+    differentiable.defvjp(forward, backward, symbolic_zeros=True)
+    return jax.jit(differentiable)
+
+
+def _gradients(
+    found: Gradient, kept: Mapping[str, Any], numbers: Mapping[str, Any], grads: Sequence[Any], like: Mapping[str, Any],
+    needs: Mapping[str, bool],
+) -> dict[str, Any]:  # fmt: skip
+    spec = found.spec
+    values = {**numbers, **kept} | {name: grads[at] for name, at in found.arriving.items()}
+    values |= {name: jnp.zeros((), like[name].dtype) + jnp.zeros(like[name].shape, like[name].dtype)
+               for name in found.shaped}  # fmt: skip
+    values |= found.extents_of({**numbers, **like}) | {"dtype": grads[0].dtype}
+    if "dtype" in {n.name for n in spec.numbers}:
+        values["dtype"] = next(iter(like.values())).dtype
+
+    def called(each: Spec, wanted: Sequence[bool] | None) -> Any:
+        arrays = {a.name: values.get(a.name) for a in each.arrays}
+        return _call(each, arrays, {n.name: values[n.name] for n in each.numbers}, wanted)
+
+    apart = {name: called(each, None) for name, each in found.apart.items() if needs.get(name)}
+    wanted = found.wanted(needs)
+    if not any(wanted):
+        return apart
+    results = called(spec, wanted if spec.is_partial else None)
+    results = results if isinstance(results, tuple) else (results,)
+    return apart | {name: results[at] for name, at in found.given.items() if results[at] is not None}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Own:
+    """A gradient that the table has not: of dy and what it reads, by argument."""
+
+    of: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
+    reads: tuple[str, ...] = ()
+
+
+def _summed(gradient: Any, shape: Shape) -> Any:
+    """Over the axes along which an operand was broadcast."""
+    gradient = gradient.sum(tuple(range(gradient.ndim - len(shape))))
+    return gradient.sum([a for a, extent in enumerate(shape) if extent == 1 and gradient.shape[a] != 1], keepdims=True)
+
+
+def _of_matmul(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    a, b = given["a"], given["b"]
+    first, second = (a if a.ndim > 1 else a[None]), (b if b.ndim > 1 else b[:, None])
+    of_all = dy[..., None] if b.ndim == 1 else dy
+    of_all = of_all[..., None, :] if a.ndim == 1 else of_all
+    da, db = _by_name("matmul", of_all, second.mT), _by_name("matmul", first.mT, of_all)
+    return {"a": _summed(da, first.shape), "b": _summed(db, second.shape)}
+
+
+def _of_linear(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    x, rows = given["x"], dy.reshape(-1, dy.shape[-1])
+    of_weight = _by_name("matmul", rows.mT, x.reshape(-1, x.shape[-1]))
+    return {"x": _by_name("matmul", rows, given["weight"]), "weight": of_weight, "bias": rows.sum(0)}
+
+
+def _by_name(name: str, *arguments: Any, **numbers: Any) -> Any:
+    spec = specs()[name]
+    values = {n.name: n.default for n in spec.numbers if n.default is not REQUIRED} | numbers
+    values |= {a.name: value for a, value in zip(spec.positional, arguments)}
+    return _call(
+        spec, {a.name: values.get(a.name) for a in spec.arrays}, {n.name: values[n.name] for n in spec.numbers}
+    )
+
+
+def _of_x(name: str) -> _Own:
+    reads = tuple([a.name for a in specs()[name].arrays if a.name == "index"])
+    return _Own(lambda dy, given: {"x": TRANSPOSED[name](_by_name, dy, given)}, reads)
+
+
+_JAX = types.SimpleNamespace(exp=jnp.exp, sin=jnp.sin, cos=jnp.cos, sigmoid=jax.nn.sigmoid, ndtr=jax.scipy.special.ndtr)
+
+
+def _of_formula(name: str) -> _Own:
+    names = read_by_formula(name)
+
+    def formula(*values: Any) -> Any:
+        results = FORMULAS[name](_JAX, *values)
+        if not isinstance(results, tuple):
+            return results
+        return tuple([_summed(jnp.broadcast_to(r, values[0].shape), v.shape) for r, v in zip(results, values[1:])])
+
+    def own(grads: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        results, pull = jax.vjp(formula, *[given[each] for each in names])
+        if isinstance(results, tuple):  # one that was not needed is empty
+            grads = tuple([g if g.shape == r.shape else jnp.zeros_like(r) for g, r in zip(grads, results)])
+        return dict(zip(names, pull(grads)))
+
+    return _Own(own, names)
+
+
+_NONE = _Own(lambda dy, given: {})
+OWN = {
+    "cast": _Own(lambda dy, given: {"x": _by_name("cast", dy, given["like"]["x"].dtype)}),
+    "matmul": _Own(_of_matmul, ("a", "b")),
+    "linear": _Own(_of_linear, ("x", "weight")),
+    **{name: _of_x(name) for name in TRANSPOSED},
+    **{f"{name}_backward": _of_formula(name) for name in FORMULAS},
+}
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=4096)
+def _mapped(name: str, names: tuple[str, ...], static: Static, wanted: tuple[bool, ...] | None) -> Any:
+    """The call of the library, with a rule for vmap where a batch is one more axis in front."""
+    spec, numbers = specs()[name], dict(static)
+
+    def plain(*arrays: Any) -> Results:
+        return _computed(spec, dict(zip(names, arrays)), numbers, wanted)
+
+    if spec.layout != "pointwise" and spec.layout not in _ALONG:
+        return plain
+    function = jax.custom_batching.custom_vmap(plain)
+
+    @function.def_vmap  # type: ignore[untyped-decorator, unused-ignore]
+    def rule(size: int, is_batched: Sequence[bool], *arrays: Any) -> tuple[Results, tuple[bool, ...]]:
+        shapes = [array.shape[1:] if b else array.shape for array, b in zip(arrays, is_batched)]
+        rank = max(map(len, shapes))
+        spread = [
+            jnp.broadcast_to((array if b else array[None]).reshape(-1, *(1,) * (rank - len(shape)), *shape),
+                             (size, *(1,) * (rank - len(shape)), *shape))
+            for array, b, shape in zip(arrays, is_batched, shapes)
+        ]  # fmt: skip
+        inner = static
+        if spec.layout in _ALONG and numbers["axis"] >= 0:
+            inner = tuple([(n, value - rank if n == "axis" else value) for n, value in static])
+        single = jax.eval_shape(plain, *[jax.ShapeDtypeStruct(s, a.dtype) for s, a in zip(shapes, arrays)])
+        results = _mapped(name, names, inner, wanted)(*spread)
+        results = tuple([result.reshape(size, *one.shape) for result, one in zip(results, single)])
+        return results, (True,) * len(results)
+
+    return function
+
+
+# --- the call of the library ------------------------------------------------------------------------------------------
+
+
+def _computed(
+    spec: Spec, arrays: Mapping[str, Any], numbers: Mapping[str, Any], wanted: Sequence[bool] | None
+) -> Results:
+    """By the library of the platform for which XLA compiles it. A result that is not wanted has no element."""
+    views = {name: _view(spec, name, array) for name, array in arrays.items()}
+    given = [views.get(a.name) for a in spec.arrays]
+    values = tuple([numbers[n.name] for n in spec.numbers])
+    by_backend = {}
+    for library in _libraries():
+        here = [view and TensorRef(view.ptr, view.shape, view.dtype, device=library.backend) for view in given]
+        call = Function(spec)._prepare(here, values, False, wanted, VIEWS)
+        by_backend[library.backend] = functools.partial(_launched, spec, call, tuple(views.items()))
+    passed = tuple(arrays.values())
+    if len(by_backend) == 1:
+        return next(iter(by_backend.values()))(*passed)
+    return jax.lax.platform_dependent(*passed, **by_backend)  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _libraries() -> tuple[Library, ...]:
+    """Those of the platforms that JAX has here."""
+    has_gpu = any(device.platform == "gpu" for device in jax.devices())
+    found = tuple([library_for(backend) for backend in ("cpu", *["cuda"] * has_gpu)])
+    for library in found:
+        _jax_handler.register(library)
+    return found
+
+
+def _view(spec: Spec, name: str, array: Any) -> TensorRef:
+    """What C sees of an operand: 64 bits where it has these alone and JAX has 32."""
+    shape, dtype = tuple(array.shape), as_element(np.dtype(array.dtype))
+    slot = next((p.dtype for p in spec.row.params if spec.names.get(p.name) == name), "T")
+    if slot == "i64" and not jax.config.jax_enable_x64 and jnp.issubdtype(array.dtype, jnp.integer):
+        dtype = ElementKind.I64
+    elif slot == "f64" and array.dtype == np.uint32:  # as _launched gave it
+        shape, dtype = shape[:-1], ElementKind.F64
+    return TensorRef(EMPTY_ADDRESS, shape, dtype)
+
+
+def _launched(spec: Spec, call: Prepared, views: Sequence[tuple[str, TensorRef]], *arrays: Any) -> Results:
+    given = {name: _as_words(array, view.dtype) for (name, view), array in zip(views, arrays)}
+    orders = {spec.arrays[position].name: order for position, order in call.copies}
+    given = {n: jnp.transpose(a, orders[n]) if n in orders and a.ndim == len(orders[n]) else a
+             for n, a in given.items()}  # fmt: skip
+    inputs: list[Any] = []
+    position_of: dict[int, int] = {}  # of slots among the buffers given
+    count, made = len(spec.arrays), [result for result in call.results if result is not None]
+    results = [k for k, result in enumerate(call.results) if result is not None]
+    for slot in dict.fromkeys(call.slots):
+        if slot < count and spec.arrays[slot].name in given:
+            position_of[slot] = len(inputs)
+            inputs.append(given[spec.arrays[slot].name])
+    kinds = [_result(shape, dtype) for shape, dtype in made]
+    aliases = {}
+    if call.clears:  # C adds to these
+        aliases = {len(inputs) + k: k for k in range(len(kinds))}
+        inputs += [jnp.zeros(kind.shape, kind.dtype) for kind in kinds]
+    position_of |= {count + k: len(inputs) + place for place, k in enumerate(results)}
+    buffers = [*kinds, *([jax.ShapeDtypeStruct((call.workspace,), np.uint8)] if call.workspace else [])]
+    sources, host = _sources(call, position_of, len(kinds))
+    compute = jax.ffi.ffi_call(_jax_handler.TARGET, buffers, input_output_aliases=aliases, vmap_method="sequential")
+    found = compute(
+        *inputs, symbol=call.symbol, signature=_signature(call), sources=np.array(sources, np.int64),
+        host=np.array(host, np.int64),
+    )  # fmt: skip
+    there = dict(zip(results, found))
+    given_back = []
+    for k, output in enumerate(spec.outputs):
+        known = call.results[k]
+        if known is None or not call.wanted[k]:
+            given_back.append(jnp.zeros(0, np.float32))
+        else:
+            given_back.append(_from_words(there[k], known[1], output.name))
+    return tuple(given_back)
+
+
+def _signature(call: Prepared) -> str:
+    from baracuda._optable import ops
+
+    return _jax_handler.signature(ops()[call.symbol.removeprefix("baracuda_kernels_").removesuffix("_run")])
+
+
+def _sources(call: Prepared, position_of: Mapping[int, int], workspace: int) -> tuple[list[int], list[int]]:
+    """Two words for each argument of C, and what is to lie in host memory."""
+    words: list[int] = []
+    host: list[int] = []
+    constants = iter(call.constants)
+    for param, place in zip(call.row.params, call.order):
+        if place >= 0:
+            words += [_OPERAND, position_of.get(call.slots[place], -1)]
+            continue
+        value = next(constants)
+        if param.direction == "host":
+            words += [_HOST, len(host)]
+            data = np.array(list(value) or [0], np.int32 if param.dtype == "i32" else np.int64)
+            host += np.frombuffer(data.tobytes() + bytes(-data.nbytes % 8), np.int64).tolist()
+        elif param.dtype_of(_slots(call)) in ("f32", "f64"):
+            words += [_REAL, int(np.float64(value).view(np.int64))]
+        else:
+            words += [_INTEGER, int(np.uint64(value).view(np.int64)) if value > 2**63 - 1 else int(value)]
+    if not call.row.is_bare:
+        words += [*((_WORKSPACE, workspace) if call.workspace else (_OPERAND, -1)), _INTEGER, call.workspace]
+    return [*words, _STREAM, 0], host or [0]
+
+
+def _slots(call: Prepared) -> dict[str, str]:
+    from baracuda._optable import ops
+
+    return ops()[call.symbol.removeprefix("baracuda_kernels_").removesuffix("_run")].slots
+
+
+def _result(shape: Shape, dtype: ElementKind) -> Any:
+    """A buffer of XLA for a result: where JAX has no 64 bits, of two words an element."""
+    if dtype in _WIDE and not jax.config.jax_enable_x64:
+        return jax.ShapeDtypeStruct((*shape, 2), np.uint32)
+    return jax.ShapeDtypeStruct(shape, dtype.numpy_dtype)
+
+
+def _as_words(array: Any, dtype: ElementKind) -> Any:
+    """An operand of 64 bits, where JAX has none."""
+    if dtype is ElementKind.I64 and array.dtype.itemsize < 8:
+        wide = array.astype(np.int32)
+        return jnp.stack([wide, wide >> 31], -1)
+    return array
+
+
+def _from_words(array: Any, dtype: ElementKind, name: str) -> Any:
+    """A result of 64 bits as JAX has it: an integer's low word; a float stays two words, for the gradient alone."""
+    if dtype not in _WIDE or jax.config.jax_enable_x64:
+        return array
+    if dtype is ElementKind.F64:
+        return array
+    return array[..., 0] if dtype is ElementKind.U64 else jax.lax.bitcast_convert_type(array[..., 0], np.int32)

@@ -1,0 +1,113 @@
+"""The handler by which XLA calls the library (_jax_handler.cpp): compiled, opened and registered.
+
+It depends on the version of jaxlib and on nothing of the library but the signatures of its functions. `make jax`
+compiles it into build/jax; without that it is compiled by `CXX` or g++ when it is first needed, and kept in
+$XDG_CACHE_HOME/baracuda.
+
+usage: python -m baracuda._jax_handler [FOLDER]
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+
+import jax
+import jaxlib
+
+from baracuda._functions.spec import specs
+from baracuda._lib import Library
+from baracuda._optable import Op, ops
+from baracuda.errors import UnsupportedError
+
+TARGET = "baracuda"
+_PACKAGE = pathlib.Path(__file__).resolve().parent
+_SOURCE = _PACKAGE / "_jax_handler.cpp"
+_BACKENDS = {"cpu": (0, "cpu"), "cuda": (1, "CUDA")}  # the handler's number, XLA's name of the platform
+_LETTERS = {
+    "i8": ("c", "int8_t"), "u8": ("b", "uint8_t"), "bool": ("b", "uint8_t"), "i16": ("s", "int16_t"),
+    "u16": ("h", "uint16_t"), "i32": ("i", "int32_t"), "u32": ("u", "uint32_t"), "i64": ("l", "int64_t"),
+    "u64": ("m", "uint64_t"), "f32": ("f", "float"), "f64": ("d", "double"), "pointer": ("p", "void*"),
+}  # fmt: skip
+_lock = threading.Lock()
+_registered: set[str] = set()
+
+
+def signature(op: Op) -> str:
+    """A letter for each parameter of `_run`."""
+    own = ["pointer" if p.is_pointer or p.direction == "host" else p.dtype_of(op.slots) for p in op.row.params]
+    return "".join([_LETTERS[each][0] for each in [*own, *([] if op.row.is_bare else ["pointer", "i64"]), "pointer"]])
+
+
+def register(library: Library) -> None:
+    """Have XLA call a library where it computes on its backend."""
+    with _lock:
+        if library.backend in _registered:
+            return
+        handler, (number, platform) = _handler(), _BACKENDS[library.backend]
+        handler.baracuda_jax_open.restype = ctypes.c_char_p
+        if wrong := handler.baracuda_jax_open(number, os.fsencode(library.path)):
+            raise UnsupportedError(f"{library.path}: {wrong.decode('utf-8', 'replace')}")
+        entry = getattr(handler, f"baracuda_jax_{library.backend}")
+        jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(entry), platform=platform)
+        _registered.add(library.backend)
+
+
+@functools.cache
+def _handler() -> ctypes.CDLL:
+    name = f"libbaracuda_jax-{_version()}.so"
+    folders = [_PACKAGE / "libs" / "jax", _PACKAGE.parent / "build" / "jax"]
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "baracuda"
+    path = next((folder / name for folder in (*folders, cache) if (folder / name).exists()), None)
+    return ctypes.CDLL(str(path or compiled(cache)))
+
+
+def _version() -> str:
+    """jaxlib's version, and what becomes another one with the source or the signatures."""
+    text = _SOURCE.read_text() + "".join(_table())
+    return f"{jaxlib.version.__version__}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def compiled(folder: pathlib.Path) -> pathlib.Path:
+    """The handler's path, after it has been compiled into a folder."""
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"libbaracuda_jax-{_version()}.so"
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        table, result = pathlib.Path(scratch) / "signatures.inc", pathlib.Path(scratch) / path.name
+        table.write_text("".join(_table()))
+        compiler = shlex.split(os.environ.get("CXX") or "g++")
+        command = [*compiler, "-std=c++17", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra",
+                   f"-isystem{jax.ffi.include_dir()}", f'-DBARACUDA_SIGNATURES="{table}"', str(_SOURCE),
+                   "-o", str(result), "-ldl"]  # fmt: skip
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)
+        except FileNotFoundError:
+            raise UnsupportedError(f"baracuda.jax compiles its handler, but there is no {compiler[0]}") from None
+        except subprocess.CalledProcessError as error:
+            raise UnsupportedError(f"baracuda.jax cannot compile its handler: {error.stderr[-2000:]}") from None
+        result.replace(path)  # at once, whoever else compiles it
+    return path
+
+
+def _table() -> Iterator[str]:
+    """A line for each signature of a function on arrays."""
+    types = dict(_LETTERS.values())
+    patterns = {pattern for spec in specs().values() for each in (spec, *spec.others) for pattern in each.patterns}
+    patterns |= {f"{pattern}_strided" for pattern in patterns}
+    found = {signature(op) for op in ops().values() if op.row.pattern.replace("{F}", op.function) in patterns}
+    for each in sorted(found):
+        yield f'BARACUDA_SIGNATURE("{each}", {", ".join([types[letter] for letter in each])})\n'
+
+
+if __name__ == "__main__":
+    print(compiled(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else _PACKAGE.parent / "build" / "jax")))

@@ -1,0 +1,144 @@
+"""A line on each member of the enumerations, from the op table where it has the function, else from here."""
+
+from __future__ import annotations
+
+import functools
+from enum import IntEnum
+
+LINES: dict[str, dict[str, str]] = {
+    "OpCategory": {
+        "GEMM": "matrix products", "UNARY_ELEMENTWISE": "elementwise functions of one array",
+        "BINARY_ELEMENTWISE": "elementwise functions of two arrays",
+        "TERNARY_ELEMENTWISE": "elementwise functions of three arrays",
+        "GATED_ACTIVATION": "gated units: one half of an array by a function of the other",
+        "REDUCTION": "sums, means, extrema and the like along axes", "SCAN": "running sums, products and extrema",
+        "NORMALIZATION": "normalization of rows, channels and groups", "SOFTMAX": "softmax and its relatives",
+        "CONVOLUTION": "convolutions", "POOLING": "pooling over windows",
+        "ATTENTION": "attention, rotary embedding, key-value caches", "INDEXING": "gather, scatter, masks",
+        "EMBEDDING": "rows of a table, and bags of them", "SHAPE_LAYOUT": "moves of elements",
+        "SORTING": "sorting and selection", "QUANTIZATION": "conversion to few bits and back",
+        "RANDOM": "random numbers", "LOSS": "losses", "SEGMENT_OPS": "reductions of rows by segment ids",
+        "IMAGE": "sampling and interpolation of images", "FFT": "Fourier transforms",
+        "LINALG": "decompositions and solvers", "MOE": "routing between experts",
+    },
+    "ArchSku": {
+        "SM80": "NVIDIA A100, A30", "SM86": "NVIDIA A10, A40, RTX 30", "SM87": "NVIDIA Jetson Orin",
+        "SM89": "NVIDIA L4, L40, RTX 40", "SM90": "NVIDIA H100, H200", "SM90A": "NVIDIA H100, H200, and no newer chip",
+        "SM100": "NVIDIA B200", "SM103": "NVIDIA B300", "SM110": "NVIDIA Jetson Thor", "SM120": "NVIDIA RTX 50",
+        "SM121": "NVIDIA GB10", "CPU": "what every processor of the kind has", "AVX2": "x86-64 with AVX2 and FMA",
+        "AVX512": "x86-64 with AVX-512",
+    },
+    "BackendKind": {
+        "BESPOKE": "kernels of this library", "CUTLASS": "kernels by templates of CUTLASS", "CUBLAS": "NVIDIA cuBLAS",
+        "CUDNN": "NVIDIA cuDNN", "CUFFT": "NVIDIA cuFFT", "CUSPARSE": "NVIDIA cuSPARSE", "CUSOLVER": "NVIDIA cuSOLVER",
+        "CURAND": "NVIDIA cuRAND", "CUTENSOR": "NVIDIA cuTENSOR", "NPP": "NVIDIA NPP", "CVCUDA": "CV-CUDA",
+        "FLASH_ATTENTION_V2": "FlashAttention 2", "FLASH_INFER": "FlashInfer", "OZAKI": "f64 products of integer parts",
+    },
+    "MathPrecision": {
+        "F16": "half precision, 11 bits", "BF16": "bfloat16, 8 bits", "TF32": "f32 of 11 bits, on tensor cores",
+        "F32": "single precision, 24 bits", "F64": "double precision, 53 bits", "INT8": "8-bit integers",
+        "FP8_E4M3": "8-bit floats of 4 bits", "FP8_E5M2": "8-bit floats of 3 bits", "INT4": "4-bit integers",
+        "BINARY": "single bits", "INTEGER": "exact, in the integer type of the operands",
+    },
+    "LayoutSku": {"RCR": "A by rows, B by columns", "RRR": "A and B by rows"},
+    "DenseLayout": {"RRR": "A and B by rows", "RCR": "A by rows, B by columns", "CRR": "A by columns, B by rows"},
+    "RotaryPairing": {
+        "ADJACENT": "feature 2i with 2i + 1, as GPT-J has it",
+        "HALVES": "feature i with i + D / 2, as GPT-NeoX and Llama have it",
+    },
+    "ActivationKind": {"RELU": "max(x, 0)", "GELU": "x Phi(x)", "SILU": "x sigmoid(x)"},
+    "EpilogueKind": {
+        "IDENTITY": "alpha A B + beta C", "BIAS": "alpha A B + beta C + bias",
+        "BIAS_RELU": "relu(alpha A B + beta C + bias)", "BIAS_GELU": "gelu(alpha A B + beta C + bias)",
+        "BIAS_SILU": "silu(alpha A B + beta C + bias)",
+    },
+    "PadMode": {
+        "CONSTANT": "a value", "REFLECT": "the array mirrored at its border, which is not repeated",
+        "REPLICATE": "the element at the border", "CIRCULAR": "the array again from its other end",
+    },
+    "EmbeddingBagMode": {"SUM": "the sum of a bag's rows", "MEAN": "the mean of a bag's rows"},
+    "LossReduction": {"NONE": "the terms are kept", "MEAN": "the mean of the terms", "SUM": "the sum of the terms"},
+    "CrossEntropyTargetKind": {
+        "CLASS_INDEX": "the number of the class", "SOFT_PROB": "a probability for each class",
+    },
+    "ReduceToOp": {
+        "SUM": "sums over axes that were broadcast", "MAX": "maxima over axes that were broadcast",
+        "MIN": "minima over axes that were broadcast", "PROD": "products over axes that were broadcast",
+    },
+    "ArgReduceKind": {"ARGMAX": "the place of the first maximum", "ARGMIN": "the place of the first minimum"},
+    "ReduceKind": {
+        "ARGMAX": "the place of the first maximum", "ARGMIN": "the place of the first minimum",
+        "LOG_SUM_EXP": "ln of the sum of e^x", "TRACE": "the sum of a diagonal",
+        "COUNT_NONZERO": "the number of elements that are not 0", "FMAX": "the greatest x that is no NaN",
+        "FMIN": "the least x that is no NaN", "NORM_P": "(sum of |x|^p)^(1/p)",
+    },
+    "NormalizationKind": {
+        "RMS_NORM": "x over the root of its mean square, of each row",
+        "LAYER_NORM": "(x - mean) / sqrt(variance + eps) of each row",
+        "GROUP_NORM": "(x - mean) / sqrt(variance + eps) of each group of an item's channels",
+        "BATCH_NORM": "(x - mean) / sqrt(variance + eps) of each channel over the batch",
+        "INSTANCE_NORM": "(x - mean) / sqrt(variance + eps) of each channel of each item",
+        "L2_NORMALIZE": "x over its Euclidean norm, of each row",
+        "WEIGHT_NORM": "a direction of length g, of each row",
+    },
+    "AttentionKind": {
+        "ROPE": "rotary position embedding", "SDPA": "scaled dot-product attention",
+        "FLASH_ATTENTION": "attention that keeps no scores", "KV_CACHE": "keys and values appended to a cache",
+        "PAGED_ATTENTION": "attention to a cache in pages", "HYPER_CONNECTION": "several residual streams, mixed",
+        "SSD_CHUNK_SCAN": "the state space scan of Mamba 2, by chunks", "SELECTIVE_SCAN": "the scan of Mamba",
+        "BLOCK_SPARSE_ATTENTION": "attention to chosen blocks", "RING_ATTENTION": "attention spread over devices",
+    },
+    "EmbeddingKind": {
+        "EMBEDDING_BAG_SUM": "the sum of a bag's rows", "EMBEDDING_BAG_MEAN": "the mean of a bag's rows",
+        "EMBEDDING_BAG_MAX": "the greatest of a bag's rows, each feature by itself",
+    },
+    "ShapeLayoutKind": {
+        "PAD": "elements before and behind each axis", "CONCAT": "two arrays behind one another",
+        "MESHGRID": "coordinates of a grid", "WRITE_SLICE": "a part of an array overwritten",
+        "CONTIGUIZE": "a copy in row-major order",
+    },
+    "LossKind": {
+        "CROSS_ENTROPY": "minus the logarithm of the softmax at the target", "KL_DIV": "target (ln(target) - x)",
+        "BCE_WITH_LOGITS": "binary cross entropy of sigmoid(x)",
+        "FUSED_LINEAR_CROSS_ENTROPY": "cross entropy of a product that is not kept",
+    },
+    "ImageKind": {"NMS": "boxes without those that overlap a better one", "ROI_ALIGN": "means of sampled regions",
+                  "ROI_POOL": "maxima of regions", "PIXEL_SHUFFLE": "channels become pixels",
+                  "PIXEL_UNSHUFFLE": "pixels become channels", "GRID_SAMPLE_2D": "values at positions of a grid"},
+}  # fmt: skip
+# What the names of the ops of an enumeration begin with.
+_PREFIXES = {
+    "UnaryKind": ("unary_",), "BinaryKind": ("binary_", "binary_cmp_"), "BinaryCmpKind": ("binary_cmp_",),
+    "TernaryKind": ("ternary_", ""), "GatedActivationKind": ("gated_",), "LossKind": ("loss_",), "ScanKind": ("scan_",),
+    "ReduceKind": ("reduce_",),
+}  # fmt: skip
+
+
+def description(member: IntEnum) -> str:
+    """A line on what a member stands for."""
+    return _described(type(member).__name__, member.name)
+
+
+@functools.cache  # members of two enumerations may be equal: their names are not
+def _described(kind: str, name: str) -> str:
+    return LINES.get(kind, {}).get(name) or _of_op(kind, name.lower()) or _words(name)
+
+
+def _of_op(kind: str, name: str) -> str:
+    """What the function of an op computes."""
+    from baracuda._functions.spec import specs
+    from baracuda.functions import summary
+
+    for prefix in _PREFIXES.get(kind, ("",)):
+        for spec in specs().values():
+            for pattern in spec.patterns:
+                op = pattern.partition("{")[0].rstrip("_")
+                if op == f"{prefix}{name}" or op == f"{prefix}{name}_param":
+                    return summary(spec).rstrip(".")
+    return ""
+
+
+def _words(name: str) -> str:
+    """Of ops that have no function on arrays."""
+    words = name.lower().split("_")
+    return f"the gradient of {' '.join(words[:-1])}" if words[-1] == "backward" else " ".join(words)

@@ -1,0 +1,176 @@
+"""Arguments of every function on arrays: small ones, of float64 where it takes that, on which it is smooth."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from baracuda._functions.spec import REQUIRED, specs
+from baracuda.dtypes import as_element
+
+# Where the functions of the sample values, between 0.2 and 0.8, are not what is to be tried.
+DOMAINS = {"acosh": (1.2, 2.0), "logit": (0.3, 0.7)}
+OPERANDS = ("x", "y", "u", "dy", "sum", "dsum", "residual", "bias", "mask", "v")
+SHAPES = {
+    "pointwise": [(3, 4), (4,), (3, 1), (3, 4)],
+    "gated": {"x": (3, 4), "dy": (3, 2)},
+    "prelu": {"x": (2, 3, 4), "weight": (3,), "dy": (2, 3, 4)},
+    "repeat": {"x": (3, 2), "dy": (6, 6)},
+    "reduce": {"x": (3, 4, 2)},
+    "reduce_backward": {"x": (3, 4, 2), "y": (), "dy": ()},
+    "pad": {"x": (3, 4), "dy": (6, 7)},
+    "concat": {"a": (3, 4), "b": (2, 4), "dy": (5, 4)},
+    "unfold": {"x": (3, 4), "dy": (3, 2, 3)},
+    "repeat_interleave": {"x": (3, 4), "dy": (24,)},
+    "matmul": {"a": (3, 4), "b": (4, 2)},
+    "linear": {"x": (3, 4), "weight": (2, 4), "bias": (2,)},
+    "norm": {**dict.fromkeys(OPERANDS, (3, 4)), "g": (3, 1), "gamma": (4,), "beta": (4,)},
+    "channels": {"x": (2, 4, 3), "dy": (2, 4, 3)}
+    | dict.fromkeys(("gamma", "beta", "running_mean", "running_var"), (4,)),
+    "rope": {"x": (2, 3, 4), "dy": (2, 3, 4)},
+    "rope_apply": {"x": (2, 3, 4), "dy": (2, 3, 4), "cos": (3, 2), "sin": (3, 2)},
+    "rope_apply_thd": {"x": (3, 2, 4), "dy": (3, 2, 4), "cos": (3, 2), "sin": (3, 2)},
+    "accumulated": {"x": (3, 2), "dy": (3, 2)},
+    "gather": {"x": (3, 4)},
+    "scatter": {"updates": (3, 2)},
+    "index_select": {"x": (4, 3)},
+    "numbered": {"x": (3, 4), "updates": (4,)},
+    "gather_rows": {"table": (4, 3)},
+    "selection": {"x": (3, 4), "dy": (8,), "mask": (3, 4)},
+    "masked_scatter": {"source": (12,), "mask": (3, 4)},
+}  # fmt: skip
+for _layout in ("softmax", "scan", "reduce_axes", "reduce_to", "trace", "flip", "roll", "permute", "triangle", "masked",
+                "nonzero"):  # fmt: skip
+    SHAPES[_layout] = dict.fromkeys(OPERANDS, (3, 4))
+STATISTICS = {
+    "norm": (3, 1),
+    "batch_norm_backward": (4,),
+    "batch_norm_training_backward": (4,),
+    "group_norm_backward": (2, 2),
+    "instance_norm_backward": (2, 4),
+}
+EXTENTS = {  # of losses
+    "n_rows": 3, "class_extent": 4, "inner_extent": 2, "d_extent": 4, "max_time": 5, "batch_size": 2, "num_classes": 4,
+    "max_target_len": 2, "states": 5,
+}  # fmt: skip
+LOSSES = {"numel": (3, 4), "results": (), "weight_extent": (3, 4), "pos_weight_extent": (4,)}
+NUMBERS = {
+    "size": [4], "num_groups": 2, "repeats": [2, 3], "shifts": [2], "dims": [1, 0], "pad_low": [1, 1],
+    "pad_high": [2, 2], "split_offset": 3, "n": 3, "exponent": 2.5, "value": 2, "scale": 3, "offset": 1, "p0": 0.5,
+    "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6, "num_classes": 5,
+    "num_embeddings": 5, "p": 3.0,
+}  # fmt: skip
+NAMED = {  # shapes, and the numbers that follow from none
+    "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
+    "alibi": ({"scores": (2, 3, 2, 4), "slopes": (3,)}, {}),
+    "alibi_backward": ({"dy": (2, 3, 2, 4)}, {}),
+    **dict.fromkeys(("unfold", "unfold_backward"), ({}, {"axis": 1, "size": 3})),
+    **dict.fromkeys(("repeat_interleave", "repeat_interleave_backward"), ({}, {"repeats": 2})),
+    "embedding": ({"weight": (5, 3)}, {}),
+    "embedding_backward": ({"dout": (4, 3)}, {}),
+    "embedding_bag": ({"weight": (5, 3)}, {"mode": "sum"}),
+    "embedding_bag_backward": ({"dout": (3, 3)}, {"mode": "mean"}),
+    "embedding_bag_max": ({"weight": (5, 3)}, {}),
+    "embedding_bag_max_backward": ({"dout": (2, 3)}, {}),
+    "index_add": ({}, {"size": 5}),
+    "index_select_backward": ({}, {"size": 5}),
+    "gather_backward": ({}, {"size": 4}),
+    "scatter_add": ({}, {"size": 4}),
+    "scatter": ({}, {"size": 4}),
+    "put": ({}, {"size": 12}),
+    "masked_select": ({}, {"max_selected": 8}),  # as many as there are: what is behind them is not written
+    **{
+        f"{order}segment_{fold}": ({"x": (4, 3)}, {"num_segments": 3})
+        for order in ("", "unsorted_")
+        for fold in ("sum", "mean", "max", "min", "prod")
+    },
+    **{
+        f"{order}segment_{fold}_backward": ({"dy": (3, 3), "x": (4, 3), "y": (3, 3)}, {})
+        for order in ("", "unsorted_")
+        for fold in ("sum", "mean", "max", "min", "prod")
+    },
+}
+INDICES = {
+    "indices": [4, 0, 2, 2], "offsets": [0, 1, 4], "segment_ids": [0, 0, 1, 2], "out_index": [[4, 0, 2], [1, -1, 2]],
+    "positions": [5, 0, 2], ("embedding_bag_max", "offsets"): [0, 1],
+    **{(name, "index"): [[3, 1], [0, 0], [2, 1]] for name in ("gather", "gather_backward", "scatter_add")},
+    ("scatter", "index"): [[3, 1], [0, 2], [2, 1]],
+    ("index_select", "index"): [3, 0], ("index_select_backward", "index"): [3, 0, 3], ("index_add", "index"): [3, 0, 3],
+    ("take", "index"): [11, 0, 5, 5], ("put", "index"): [11, 0, 5, 4], ("gather_rows", "index"): [3, 0, 3],
+    ("one_hot", "index"): [4, 0, 1], ("nll_loss", "target"): [2, 0, 3], ("nll_loss_backward", "target"): [2, 0, 3],
+}  # fmt: skip
+
+
+@dataclasses.dataclass
+class Sample:
+    """arrays and numbers by name, in the order of the spec. An array that is left out is None; a dtype is NumPy's."""
+
+    arrays: dict[str, Any]
+    numbers: dict[str, Any]
+
+    def arguments(self, name, array=lambda value: value, dtype=lambda value: value):
+        """(positional arguments, options), arrays and dtypes converted."""
+        values = {key: value if value is None else array(value) for key, value in self.arrays.items()}
+        values |= {key: dtype(value) if key == "dtype" else value for key, value in self.numbers.items()}
+        spec = specs()[name]
+        needed = [values[a.name] for a in spec.positional]
+        return needed, {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED and n.name in values}
+
+
+def sample(name: str) -> Sample:
+    spec, rng = specs()[name], np.random.default_rng(7)
+    arrays = {a.name: array_of(spec, k, rng) for k, a in enumerate(spec.arrays)}
+    special = NAMED.get(name, ({}, {}))[1]
+    numbers = {}
+    for number in spec.numbers:
+        if number.name == "dtype":
+            numbers["dtype"] = np.dtype(np.float16 if "to_f32" in name else np.float32)
+        elif number.default is REQUIRED or number.name in special:
+            numbers[number.name] = special.get(number.name, NUMBERS.get(number.name, 2))
+    return Sample(arrays, numbers)
+
+
+def array_of(spec, position, rng):
+    argument = spec.arrays[position]
+    slot = next((p.dtype for p in spec.row.params if p.name == argument.pointer), "T")
+    known = INDICES.get((spec.name, argument.name), INDICES.get(argument.name))
+    dtype = dtype_of(spec, slot)
+    if known is not None:
+        return np.array(known, dtype)
+    shape = shape_of(spec, position)
+    low, high = DOMAINS.get(spec.name.removesuffix("_backward"), (0.2, 0.8))
+    if dtype.kind == "f":
+        return np.asarray(rng.random(shape) * (high - low) + low, dtype)
+    if dtype.kind == "b" and argument.name == "mask":
+        if "log" in spec.name:  # where an element is masked the logarithm is -inf
+            return np.ones(shape, dtype)
+        return np.arange(np.prod(shape)).reshape(shape) % 3 != 1
+    return np.asarray(rng.integers(0, {"b": 2, "i": 3}.get(dtype.kind, 5), shape), dtype)
+
+
+def dtype_of(spec, slot):
+    if slot in ("T", "T.compute"):
+        offered = [d for row in spec.rows for d in row.slots.get("T", ())]
+        chosen = next((d for d in ("f64", "f16", "i32", "bool") if d in offered), "f64")
+        return np.dtype(np.float32 if (chosen, slot) == ("f16", "T.compute") else as_element(chosen).numpy_dtype)
+    if slot == "I":
+        return np.dtype(np.int32)
+    return np.dtype(np.bool_) if slot == "u8" else as_element(slot).numpy_dtype
+
+
+def shape_of(spec, position):
+    name, shapes = spec.arrays[position].name, SHAPES.get(spec.layout, {})
+    pointer = spec.arrays[position].pointer
+    if spec.layout == "pointwise":
+        return shapes[position]
+    if spec.layout == "loss":
+        words = next((p.shape for p in spec.row.params if p.name == pointer), "n_rows, class_extent")
+        words = spec.extents.get(name, words)
+        if "focal" in spec.name and words == "results":
+            return LOSSES["numel"]
+        if words in LOSSES:
+            return LOSSES[words]
+        return tuple(int(w) if w.isdigit() else EXTENTS[w.split(" by ")[0]] for w in words.split(", "))
+    if name in ("mean", "inv_std", "rms"):
+        return STATISTICS.get(spec.name, STATISTICS["norm"])
+    return NAMED[spec.name][0][name] if spec.layout == "named" else shapes[name]
