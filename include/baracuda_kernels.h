@@ -8192,6 +8192,102 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_can_imp
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 
 /*
+ * embedding_bag_weighted{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * out[b] = sum of per_sample_weights[k] * weight[indices[k]] over offsets[b] <= k < offsets[b + 1]; the last bag
+ * ends at total_indices, or, where include_last_offset is not 0, at offsets[num_bags]. Indices equal to
+ * padding_idx or outside [0, num_embeddings) are dropped; an empty bag gives 0.
+ *   in    weight: T [num_embeddings, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: i32 [offset_count]
+ *   in    per_sample_weights: T [total_indices]
+ *   out   out: T [num_bags, embedding_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+
+/*
+ * embedding_bag_weighted_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * dweight[indices[k]] += per_sample_weights[k] * dout[b], b the bag of k as embedding_bag_weighted has it, but for
+ * indices that it drops. The caller zeroes dweight. Without a workspace by atomics, each addition to a 16-bit
+ * dweight rounded, f32 subnormals flushed on a GPU; with one, offsets must be non-decreasing.
+ *   in    dout: T [num_bags, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: i32 [offset_count]
+ *   in    per_sample_weights: T [total_indices]
+ *   inout dweight: T [num_embeddings, embedding_dim]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+
+/*
+ * embedding_bag_weights_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * Gradient of the weights of embedding_bag_weighted: dper_sample_weights[k] = the sum over the columns of dout[b]
+ * * weight[indices[k]], b the bag of k; 0 for indices that are dropped or in no bag. Offsets must be non-
+ * decreasing.
+ *   in    dout: T [num_bags, embedding_dim]
+ *   in    weight: T [num_embeddings, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: i32 [offset_count]
+ *   out   dper_sample_weights: T [total_indices]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+
+/*
  * embedding{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * out[n] = weight[indices[n]], bit by bit; a row of zeros where the index is padding_idx or outside [0,
  * num_embeddings).
@@ -8317,7 +8413,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_bf16_workspace_s
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8340,7 +8436,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rcr_sm80_workspace_size(int32_t m,
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8366,7 +8462,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rcr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt and its sums
+ *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8406,7 +8502,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rcr_sm80_workspace_size(
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8429,7 +8525,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rrr_sm80_workspace_size(int32_t m,
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8455,7 +8551,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rrr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt and its sums
+ *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8495,7 +8591,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rrr_sm80_workspace_size(
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8512,7 +8608,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rcr_sm80_workspace_size(int32_t m
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8533,7 +8629,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_workspace_size(int3
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8555,7 +8651,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rcr_sm80_workspace_size
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8572,7 +8668,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rrr_sm80_workspace_size(int32_t m
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8593,7 +8689,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_workspace_size(int3
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8614,7 +8710,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rrr_sm80_workspace_size
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8631,7 +8727,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rcr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8651,7 +8747,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_workspace_size(
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt and its sums
+ *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8672,7 +8768,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rcr_sm80_workspace_
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8689,7 +8785,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rrr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8709,7 +8805,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_workspace_size(
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products, for cuBLASLt and its sums
+ *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8730,7 +8826,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rrr_sm80_workspace_
  *   in    b: T [batch_count, n, k]
  *   in    c: T [batch_count, m, n], may be NULL
  *   out   d: T [batch_count, m, n]
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_batched_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, void* d, int64_t ldd, int64_t stride_d, float alpha, float beta, int32_t batch_count, void* workspace, size_t workspace_bytes, void* stream);
@@ -8748,7 +8844,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_batched_bf16_rcr_sm80_workspace_size(i
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: of large products, for cuBLASLt
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -8763,6 +8859,21 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_f16_workspace_size(int32_t m, in
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_bf16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
 BARACUDA_API size_t baracuda_kernels_gemm_dense_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+
+/*
+ * gemm_dense_{T}_3xtf32  (T: f32)
+ * gemm_dense_f32 by tensor cores on a GPU: a factor is a number of TF32 and its rest, another, and of their
+ * products all but that of the rests are summed in f32. A product is exact but for 3 parts in 2^22; those of
+ * infinities may be NaN. On the CPU it is gemm_dense_f32.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   inout d: T [batch, m, n]
+ *   workspace optional: of few results and many terms, for parts of their sums
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_3xtf32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_3xtf32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_f32_3xtf32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
  * gemv_dense_m1_{T}  (T: f32 f16 bf16)
@@ -8786,6 +8897,85 @@ BARACUDA_API int32_t baracuda_kernels_gemv_dense_m1_bf16_can_implement(int32_t m
 BARACUDA_API size_t baracuda_kernels_gemv_dense_m1_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
+ * linear_backward_{T}  (T: f32 f64 f16 bf16)
+ * Gradients of y = x weight^T + bias: dx = dy weight, dweight = dy^T x, dbias the sum of dy over its rows. Any may
+ * be NULL. Behind an activation dy is that of its gradient, of the saved x weight^T + bias. f32 is multiplied and
+ * summed in f32, f16 and bf16 are summed in f32.
+ *   in    dy: T [m, n]
+ *   in    x: T [m, k]
+ *   in    weight: T [n, k]
+ *   out   dx: T [m, k], may be NULL
+ *   out   dweight: T [n, k], may be NULL
+ *   out   dbias: T [n], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: dx: dy weight, dweight: dy x, dbias:
+ *   dy.
+ *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_linear_backward_f32_run(int32_t m, int32_t n, int32_t k, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* dbias, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_f32_can_implement(int32_t m, int32_t n, int32_t k);
+BARACUDA_API size_t baracuda_kernels_linear_backward_f32_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_f64_run(int32_t m, int32_t n, int32_t k, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* dbias, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_f64_can_implement(int32_t m, int32_t n, int32_t k);
+BARACUDA_API size_t baracuda_kernels_linear_backward_f64_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_f16_run(int32_t m, int32_t n, int32_t k, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* dbias, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_f16_can_implement(int32_t m, int32_t n, int32_t k);
+BARACUDA_API size_t baracuda_kernels_linear_backward_f16_workspace_size(int32_t m, int32_t n, int32_t k);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_bf16_run(int32_t m, int32_t n, int32_t k, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* dbias, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_linear_backward_bf16_can_implement(int32_t m, int32_t n, int32_t k);
+BARACUDA_API size_t baracuda_kernels_linear_backward_bf16_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * grouped_gemm_{T}  (T: f32 f16 bf16)
+ * Rows offsets[g] to offsets[g + 1] of d are alpha times those of a times b[g], plus beta d; with beta 0 d is not
+ * read. layout 0: b[g] is [k, n]; 1: it is [n, k]; its matrices lie stride_b elements apart, 0 or negative if they
+ * like. offsets has groups + 1 entries. Rows of no group have sums of no terms, offsets outside [0, m] count as
+ * its ends, and of a group that ends before it begins nothing is written. f32 is multiplied and summed in f32, f16
+ * and bf16 are summed in f32.
+ *   in    a: T [m, k]
+ *   in    b: T [groups, k, n]
+ *   in    offsets: i32 [offset_count]
+ *   inout d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f32_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lda, int64_t ldb, int64_t stride_b, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lda, int64_t ldb, int64_t stride_b, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_bf16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lda, int64_t ldb, int64_t stride_b, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+
+/*
+ * grouped_gemm_backward_{T}  (T: f32 f16 bf16)
+ * Gradients of grouped_gemm_{T} with alpha 1: rows of da are those of dd of a group times its matrix of b
+ * transposed, db[g] is the group's rows of a transposed times those of dd, and lies as b does. Either may be NULL,
+ * and with da the a, with db the b, that it alone would read. A group without rows has a db of zeros, and rows of
+ * no group have a da of zeros.
+ *   in    dd: T [m, n]
+ *   in    a: T [m, k]
+ *   in    b: T [groups, k, n]
+ *   in    offsets: i32 [offset_count]
+ *   out   da: T [m, k], may be NULL
+ *   out   db: T [groups, k, n], may be NULL
+ *   An input but dd may be NULL where no wanted output reads it. These read: da: dd b offsets, db: dd a offsets.
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f32_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_bf16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+
+/*
  * gemm_fp8_e4m3_rcr_sm89  (T: fp8e4m3)
  * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
  * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
@@ -8794,7 +8984,7 @@ BARACUDA_API size_t baracuda_kernels_gemv_dense_m1_bf16_workspace_size(int32_t m
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8847,7 +9037,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_silu_can_imple
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8900,7 +9090,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_silu_can_imple
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8953,7 +9143,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_silu_can_imple
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8996,6 +9186,24 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_gelu_run(int32
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_gelu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_silu_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_silu_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_dense_{T}  (T: fp8e4m3 fp8e5m2)
+ * d = alpha a b + beta d for each of batch products; with beta 0 d is not read. Factors are exact, all else is of
+ * f32; results saturate. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]. stride_a
+ * and stride_b may be 0 or negative.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   inout d: T [batch, m, n]
+ *   workspace optional: of few results and many terms, for parts of their sums
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e4m3_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e4m3_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_fp8e4m3_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e5m2_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e5m2_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_fp8e5m2_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
  * gemm_s8_rcr_sm80  (T: i8)
@@ -9260,6 +9468,42 @@ BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_f32_run(int32_t
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_f32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_can_implement(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, const void* d, int64_t ldd);
+
+/*
+ * gemm_dense_{T}  (T: i8 u8)
+ * d = alpha a b + beta d for each of batch products; with beta 0 d is not read. The sums are exact, all else is of
+ * f32; results are rounded to nearest even and bounded, NaN gives 0. layout 0: a is [m, k], b is [k, n]; 1: b is
+ * [n, k]; 2: a is [k, m], b is [k, n]. stride_a and stride_b may be 0 or negative.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   inout d: T [batch, m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_i8_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_u8_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_u8_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_u8_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+
+/*
+ * gemm_dense_{T}_i32  (T: i8 u8)
+ * d = a b for each of batch products, exactly; sums beyond i32, of more than 131071 terms of i8 or 33025 of u8,
+ * are bounded by its ends. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n].
+ * stride_a and stride_b may be 0 or negative.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   out   d: i32 [batch, m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_i32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_i32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_i8_i32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_u8_i32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_u8_i32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_u8_i32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
  * gemm_s4_rcr_sm89  (T: s4)
@@ -10834,6 +11078,60 @@ BARACUDA_API int32_t baracuda_kernels_scatter_add_i64idx_i64_can_implement(int64
 BARACUDA_API size_t baracuda_kernels_scatter_add_i64idx_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
 
 /*
+ * put_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
+ * out[index[i]] += updates[i] of row-major operands, whatever their shapes. Indices outside [0, out_numel) add
+ * nothing; integers wrap. Without a workspace by atomics, each addition to a 16-bit out rounded, f32 subnormals
+ * flushed on a GPU.
+ *   in    updates: T [numel]
+ *   in    index: I [numel]
+ *   inout out: T [out_numel]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_put_add_f32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_f32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_f32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_f32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_f32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_f32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_f64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_f64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_f64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_f64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_f64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_f64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_f16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_f16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_f16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_f16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_f16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_f16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_bf16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_bf16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_bf16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_bf16_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_bf16_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_bf16_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_i32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_i32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_i32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_u32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_u32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_u32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_u32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_u32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_u32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_i64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_add_i64idx_i64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_add_i64idx_i64_workspace_size(int64_t numel, int64_t out_numel);
+
+/*
  * gather_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64 u8)
  * dsrc[c with c[gather_dim] = index[c]] += dout[c]; the caller zeroes dsrc, whose other extents may be larger.
  * Indices outside [0, src_dim_size) add nothing. Without a workspace by atomics, each addition to a 16-bit dsrc
@@ -10884,6 +11182,112 @@ BARACUDA_API size_t baracuda_kernels_gather_backward_i64idx_bf16_workspace_size(
 BARACUDA_API int32_t baracuda_kernels_gather_backward_u8idx_bf16_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gather_backward_u8idx_bf16_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc, const void* dout, const void* index, const void* dsrc);
 BARACUDA_API size_t baracuda_kernels_gather_backward_u8idx_bf16_workspace_size(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_index, const int64_t* stride_dsrc);
+
+/*
+ * scatter_reduce{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * out[c with c[scatter_dim] = i] = the sum (reduce 0), product (1), mean (2), greatest (3) or least (4) of the
+ * updates[c] with index[c] == i and, where include_self is not 0, of what stands there. Cells without updates stay
+ * as they are; other extents of out may be larger, and indices outside [0, out_dim_size) are left out. NaN is
+ * greater and less than all numbers. Integers wrap, and their means are rounded down. Without a workspace by
+ * atomics, each step of a 16-bit result rounded, f32 sums flushing subnormals on a GPU, and means counting every
+ * index again for each 4096 targets.
+ *   host  upd_shape: i32 [rank]
+ *   host  stride_updates: i64 [rank]
+ *   host  stride_index: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    updates: T [upd_shape]
+ *   in    index: I [upd_shape]
+ *   inout out: T [upd_shape with out_dim_size along scatter_dim]
+ *   workspace optional: deterministic, and 16-bit results are rounded once
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_i32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_i32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_i32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_i64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_i64idx_i64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_i64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+
+/*
+ * scatter_reduce_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * Gradients of scatter_reduce, which made out of x and updates. Of a sum dupdates[c] = dout[c with c[scatter_dim]
+ * = index[c]]; of a mean that over the number of elements that it is of; those of an extreme that equal it share
+ * it, NaN equals NaN; of a product dout times the other factors, also beside zeros: an only zero takes a walk
+ * along its line. dx is the same for x; where include_self is 0 it is 0 in cells that have updates, and dout in
+ * others. Cells are those beside the extents of upd_shape; indices outside [0, out_dim_size) have the gradient 0.
+ * Either gradient may be NULL, not both.
+ *   host  upd_shape: i32 [rank]
+ *   host  stride_dout: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_updates: i64 [rank]
+ *   host  stride_index: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   host  stride_dupdates: i64 [rank]
+ *   in    dout: T [upd_shape with out_dim_size along scatter_dim]
+ *   in    x: T [upd_shape with out_dim_size along scatter_dim]
+ *   in    updates: T [upd_shape]
+ *   in    index: I [upd_shape]
+ *   in    out: T [upd_shape with out_dim_size along scatter_dim]
+ *   out   dx: T [upd_shape with out_dim_size along scatter_dim], may be NULL
+ *   out   dupdates: T [upd_shape], may be NULL
+ *   workspace optional: counts of the updates of each cell, 8 bytes each; without it they are counted again for each gradient
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_f32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_f32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_i64idx_f32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_f64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_f64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_i64idx_f64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_f16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_f16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_i64idx_f16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_bf16_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, void* dx, void* dupdates, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_reduce_backward_i64idx_bf16_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates, const void* dout, const void* x, const void* updates, const void* index, const void* out, const void* dx, const void* dupdates);
+BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_i64idx_bf16_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, int32_t reduce, int32_t include_self, const int32_t* upd_shape, const int64_t* stride_dout, const int64_t* stride_x, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const int64_t* stride_dx, const int64_t* stride_dupdates);
 
 /* ---- loss ------------------------------------------------------------------------------------------------------ */
 
@@ -10975,7 +11379,8 @@ BARACUDA_API size_t baracuda_kernels_loss_mse_f64_workspace_size(int64_t numel, 
  * loss_mse_backward_{T}  (T: f32 f16 bf16 f64)
  * dpred = 2 (pred - target) s. In it s is dy of the element for reduction_mode 0; for 1 and 2, where results is 1,
  * it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for f64 scale_scalar is ignored
- * and those are taken. A gradient may be an input of its dtype and length.
+ * and those are taken. A gradient may be an input of its dtype and length. The gradient of target is that of pred
+ * with the two in each other's place.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -11018,7 +11423,8 @@ BARACUDA_API size_t baracuda_kernels_loss_l1_f64_workspace_size(int64_t numel, i
  * loss_l1_backward_{T}  (T: f32 f16 bf16 f64)
  * dpred = sign(pred - target) s, 0 where they are equal or NaN. In it s is dy of the element for reduction_mode 0;
  * for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum;
- * for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ * for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length. The
+ * gradient of target is that of pred with the two in each other's place.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -11063,7 +11469,7 @@ BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_f64_workspace_size(int64_t n
  * dpred = d / param s for |d| < param, else sign(d) s, where d = pred - target. In it s is dy of the element for
  * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
  * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
- * and length.
+ * and length. The gradient of target is that of pred with the two in each other's place.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -11108,7 +11514,7 @@ BARACUDA_API size_t baracuda_kernels_loss_huber_f64_workspace_size(int64_t numel
  * dpred = d s for |d| < param, else param sign(d) s, where d = pred - target. In it s is dy of the element for
  * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
  * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
- * and length.
+ * and length. The gradient of target is that of pred with the two in each other's place.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -11329,7 +11735,8 @@ BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f64_workspace_size(int64_
  * loss_gaussian_nll_backward_{T}  (T: f32 f16 bf16 f64)
  * dinput = (input - target) / v s with v = max(var, eps). In it s is dy of the element for reduction_mode 0; for 1
  * and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for
- * f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
+ * f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length. The
+ * gradient of target is that of input with the two in each other's place.
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   in    var: T [numel]
@@ -11481,6 +11888,139 @@ BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_bf16_run(int64_
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, const void* dinput);
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f64_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_smooth_l1_param_{T}  (T: f64)
+ * As loss_smooth_l1, with param in f64: a float would make an error of its own.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_f64_run(int64_t numel, int32_t reduction_mode, double param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_f64_can_implement(int64_t numel, int32_t reduction_mode, double param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_param_f64_workspace_size(int64_t numel, int32_t reduction_mode, double param);
+
+/*
+ * loss_smooth_l1_param_backward_{T}  (T: f64)
+ * As loss_smooth_l1_backward, with param in f64: a float would make an error of its own. The gradient of target is
+ * that of pred with the two in each other's place.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double param, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_huber_param_{T}  (T: f64)
+ * As loss_huber, with param in f64: a float would make an error of its own.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_huber_param_f64_run(int64_t numel, int32_t reduction_mode, double param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_param_f64_can_implement(int64_t numel, int32_t reduction_mode, double param, const void* pred, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_huber_param_f64_workspace_size(int64_t numel, int32_t reduction_mode, double param);
+
+/*
+ * loss_huber_param_backward_{T}  (T: f64)
+ * As loss_huber_backward, with param in f64: a float would make an error of its own. The gradient of target is
+ * that of pred with the two in each other's place.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_huber_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_huber_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double param, const void* pred, const void* target, const void* dy, const void* dpred);
+
+/*
+ * loss_gaussian_nll_param_{T}  (T: f64)
+ * As loss_gaussian_nll, with eps in f64: a float would make an error of its own.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_f64_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_f64_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_param_f64_workspace_size(int64_t numel, int32_t reduction_mode, double eps);
+
+/*
+ * loss_gaussian_nll_param_backward_{T}  (T: f64)
+ * As loss_gaussian_nll_backward, with eps in f64: a float would make an error of its own. The gradient of target
+ * is that of input with the two in each other's place.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+
+/*
+ * loss_margin_ranking_param_{T}  (T: f64)
+ * As loss_margin_ranking, with margin in f64: a float would make an error of its own.
+ *   in    x1: T [numel]
+ *   in    x2: T [numel]
+ *   in    t: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_f64_run(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_f64_can_implement(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_margin_ranking_param_f64_workspace_size(int64_t numel, int32_t reduction_mode, double margin);
+
+/*
+ * loss_margin_ranking_param_backward_{T}  (T: f64)
+ * As loss_margin_ranking_backward, with margin in f64: a float would make an error of its own.
+ *   in    x1: T [numel]
+ *   in    x2: T [numel]
+ *   in    t: T [numel]
+ *   in    dy: T [results]
+ *   out   dx1: T [numel], may be NULL
+ *   out   dx2: T [numel], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+
+/*
+ * loss_hinge_embedding_param_{T}  (T: f64)
+ * As loss_hinge_embedding, with margin in f64: a float would make an error of its own.
+ *   in    input: T [numel]
+ *   in    target: i64 [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_f64_run(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_f64_can_implement(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_param_f64_workspace_size(int64_t numel, int32_t reduction_mode, double margin);
+
+/*
+ * loss_hinge_embedding_param_backward_{T}  (T: f64)
+ * As loss_hinge_embedding_backward, with margin in f64: a float would make an error of its own.
+ *   in    input: T [numel]
+ *   in    target: i64 [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, const void* dinput);
 
 /*
  * loss_flce_per_row_{T}  (T: f32 f16 bf16 f64)
@@ -11744,6 +12284,78 @@ BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f64_run(int64_t n_rows, 
 BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, const void* dinput);
 
 /*
+ * loss_nll_weighted{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
+ * inner_extent places. -w[target] input[target] of each row, input being logarithms of probabilities. An index
+ * that is ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not count. w is
+ * weight, 1 where that is NULL. divisor[0] is the sum of w[target] of the rows that count. reduction_mode 0 gives
+ * each row its term, results being n_rows * inner_extent; 1 their sum over divisor[0] and 2 their sum, results
+ * being 1, of terms that are not rounded to T before. The mean of nothing is NaN.
+ *   in    input: T [n_rows, class_extent, inner_extent]
+ *   in    target: I [n_rows, inner_extent]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   out   out: T [results]
+ *   out   divisor: f64 [1]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_i64idx_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_i64idx_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_i64idx_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_i64idx_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index);
+
+/*
+ * loss_nll_weighted_backward{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * dinput is 0 but at the target of each row, where it is -w[target] s. Input is [N, C, d...], n_rows by
+ * class_extent by inner_extent, and a row its classes at one of the n_rows * inner_extent places. An index that is
+ * ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not count. w is weight, 1
+ * where that is NULL. s is dy of the row for reduction_mode 0, dy[0] / divisor[0] for 1, with the forward op's
+ * divisor, which the other modes do not read, and dy[0] for 2.
+ *   in    target: I [n_rows, inner_extent]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   in    divisor: f64 [1]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows, class_extent, inner_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+
+/*
  * loss_cross_entropy_{T}  (T: f32 f16 bf16 f64)
  * log(sum of exp(input[c])) - input[target] of each row. An index outside [0, class_extent) gives a term of 0,
  * which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its term, results being n_rows; 1
@@ -11926,77 +12538,255 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_c
 
 /*
  * loss_cross_entropy_weighted{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
- * With l = log(sum of exp(input[c])) of each row and e = label_smoothing, in [0, 1]: (1 - e) w[target] (l -
- * input[target]) + e / class_extent times the sum over c of w[c] (l - input[c]), plus z_loss l^2. An index that is
- * ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not count. w is weight, 1
- * where that is NULL. divisor[0] is the sum of w[target] of the rows that count. reduction_mode 0 gives each row
- * its term, results being n_rows; 1 their sum over divisor[0] and 2 their sum, results being 1, of terms that are
- * not rounded to T before. The mean of nothing is NaN.
- *   in    input: T [n_rows by row_stride_input, class_extent]
- *   in    target: I [n_rows]
+ * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
+ * inner_extent places. With l = log(sum of exp(input[c])) of each row and e = label_smoothing, in [0, 1]: (1 - e)
+ * w[target] (l - input[target]) + e / class_extent times the sum over c of w[c] (l - input[c]), plus z_loss l^2.
+ * An index that is ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not
+ * count. w is weight, 1 where that is NULL. divisor[0] is the sum of w[target] of the rows that count.
+ * reduction_mode 0 gives each row its term, results being n_rows * inner_extent; 1 their sum over divisor[0] and 2
+ * their sum, results being 1, of terms that are not rounded to T before. The mean of nothing is NaN.
+ *   in    input: T [n_rows by row_stride_input, class_extent, inner_extent]
+ *   in    target: I [n_rows, inner_extent]
  *   in    weight: T.compute [class_extent], may be NULL
  *   out   out: T [results]
  *   out   divisor: f64 [1]
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
-BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* out, const void* divisor);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
 
 /*
  * loss_cross_entropy_weighted_backward{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
- * With p = softmax(input) and l = log(sum of exp(input[c])) of each row and e = label_smoothing, dinput[c] is s
- * times (1 - e) w[target] (p[c] - (1 where c is target, else 0)) + e / class_extent (p[c] (sum of w) - w[c]) + 2
- * z_loss l p[c]. An index that is ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and
- * does not count. w is weight, 1 where that is NULL. s is dy of the row for reduction_mode 0, dy[0] / divisor[0]
- * for 1, with the forward op's divisor, which the other modes do not read, and dy[0] for 2. Gradients have the row
- * stride of the input, and may be it.
- *   in    input: T [n_rows by row_stride_input, class_extent]
- *   in    target: I [n_rows]
+ * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
+ * inner_extent places. With p = softmax(input) and l = log(sum of exp(input[c])) of each row and e =
+ * label_smoothing, dinput[c] is s times (1 - e) w[target] (p[c] - (1 where c is target, else 0)) + e /
+ * class_extent (p[c] (sum of w) - w[c]) + 2 z_loss l p[c]. An index that is ignore_index, or outside [0,
+ * class_extent), gives a term and a gradient of 0 and does not count. w is weight, 1 where that is NULL. s is dy
+ * of the row for reduction_mode 0, dy[0] / divisor[0] for 1, with the forward op's divisor, which the other modes
+ * do not read, and dy[0] for 2. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_input, class_extent, inner_extent]
+ *   in    target: I [n_rows, inner_extent]
  *   in    weight: T.compute [class_extent], may be NULL
  *   in    divisor: f64 [1]
  *   in    dy: T [results]
- *   out   dinput: T [n_rows by row_stride_input, class_extent]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent, inner_extent]
  *   deterministic
  */
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
+
+/*
+ * loss_cross_entropy_soft_weighted_{T}  (T: f32 f16 bf16 f64)
+ * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
+ * inner_extent places. With q = (1 - label_smoothing) target + label_smoothing / class_extent, minus the sum over
+ * c of w[c] q[c] log(softmax(input)[c]) of each row; where w[c] q[c] is 0 nothing is added, whatever input[c]. w
+ * is weight, 1 where that is NULL. reduction_mode 0 gives each row its term, results being n_rows * inner_extent;
+ * 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no rows is
+ * NaN.
+ *   in    input: T [n_rows, class_extent, inner_extent]
+ *   in    target: T [n_rows, class_extent, inner_extent]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_weighted_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_weighted_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_weighted_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_weighted_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing);
+
+/*
+ * loss_cross_entropy_soft_weighted_backward_{T}  (T: f32 f16 bf16 f64)
+ * With q and w of loss_cross_entropy_soft_weighted: dinput[c] = (sum(w q) softmax(input)[c] - w[c] q[c]) s and
+ * dtarget[c] = -(1 - label_smoothing) w[c] log(softmax(input)[c]) s. Either may be NULL. s is dy of the row for
+ * reduction_mode 0, dy[0] over n_rows * inner_extent for 1, and dy[0] for 2.
+ *   in    input: T [n_rows, class_extent, inner_extent]
+ *   in    target: T [n_rows, class_extent, inner_extent]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows, class_extent, inner_extent], may be NULL
+ *   out   dtarget: T [n_rows, class_extent, inner_extent], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, const void* dinput, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, const void* dinput, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, const void* dinput, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, const void* dinput, const void* dtarget);
+
+/*
+ * loss_multi_margin_param_{T}  (T: f64)
+ * As loss_multi_margin, with margin and p_norm in f64: a float would make an error of its own.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    target: i64 [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_param_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm);
+
+/*
+ * loss_multi_margin_param_backward_{T}  (T: f64)
+ * As loss_multi_margin_backward, with margin and p_norm in f64: a float would make an error of its own.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    target: i64 [n_rows]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_bce_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_bce: dtarget = (log(1 - pred) - log(pred)) s, each logarithm at least -100. In
+ * it s is dy of the element for reduction_mode 0, dy[0] / numel for 1 and dy[0] for 2. A gradient may be an input
+ * of its dtype and length.
+ *   in    pred: T [numel]
+ *   in    dy: T [results]
+ *   out   dtarget: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_bf16_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f64_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, const void* dtarget);
+
+/*
+ * loss_bce_with_logits_weighted_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_bce_with_logits_weighted: dtarget = w (p log(1 + exp(-x)) - log(1 + exp(x))) s
+ * of logits x, with its w and p; -x s where these are 1. In it s is dy of the element for reduction_mode 0, dy[0]
+ * / numel for 1 and dy[0] for 2. A gradient may be an input of its dtype and length.
+ *   in    logits: T [numel]
+ *   in    weight: T.compute [weight_extent], may be NULL
+ *   in    pos_weight: T.compute [pos_weight_extent], may be NULL
+ *   in    dy: T [results]
+ *   out   dtarget: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f32_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f32_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f16_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f16_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_bf16_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_bf16_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f64_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f64_can_implement(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, const void* dtarget);
+
+/*
+ * loss_kl_div_batch_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_kl_div_batch: dtarget = (log(target) + 1 - pred) s where target > 0, else 0;
+ * where log_target_flag is not 0, exp(target) (target + 1 - pred) s, 0 where exp(target) is. In it s is dy of the
+ * element for reduction_mode 0, dy[0] / batch for 1 and dy[0] for 2. A gradient may be an input of its dtype and
+ * length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dtarget: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f32_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f16_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_bf16_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f64_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, const void* dtarget);
+
+/*
+ * loss_poisson_nll_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_poisson_nll: dtarget = -input s where log_input_flag is not 0, else -log(input)
+ * s. In it s is dy of the element for reduction_mode 0, dy[0] / numel for 1 and dy[0] for 2. A gradient may be an
+ * input of its dtype and length.
+ *   in    input: T [numel]
+ *   in    dy: T [results]
+ *   out   dtarget: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_bf16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f64_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, const void* dtarget);
+
+/*
+ * loss_gaussian_nll_var_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the variances of loss_gaussian_nll: dvar = (1 - (input - target)^2 / v) / (2 v) s with v = max(var,
+ * eps), also where var < eps, as PyTorch has it. In it s is dy of the element for reduction_mode 0, dy[0] / numel
+ * for 1 and dy[0] for 2. A gradient may be an input of its dtype and length.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   in    dy: T [results]
+ *   out   dvar: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f32_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, void* dvar, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dvar);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f16_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, void* dvar, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dvar);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_bf16_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, void* dvar, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dvar);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f64_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, void* dvar, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dvar);
 
 /*
  * loss_cosine_embedding_{T}  (T: f32 f16 bf16 f64)
@@ -12096,6 +12886,63 @@ BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_bf16_run(int6
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+
+/*
+ * loss_cosine_embedding_param_{T}  (T: f64)
+ * As loss_cosine_embedding, with margin in f64: a float would make an error of its own.
+ *   in    x1: T [n_rows by row_stride_x, d_extent]
+ *   in    x2: T [n_rows by row_stride_x, d_extent]
+ *   in    t: T [n_rows]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_param_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_param_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_cosine_embedding_param_f64_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, double margin);
+
+/*
+ * loss_cosine_embedding_param_backward_{T}  (T: f64)
+ * As loss_cosine_embedding_backward, with margin in f64: a float would make an error of its own.
+ *   in    x1: T [n_rows by row_stride_x, d_extent]
+ *   in    x2: T [n_rows by row_stride_x, d_extent]
+ *   in    t: T [n_rows]
+ *   in    dy: T [results]
+ *   out   dx1: T [n_rows by row_stride_x, d_extent], may be NULL
+ *   out   dx2: T [n_rows by row_stride_x, d_extent], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_param_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, double margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_param_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, double margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dx1, const void* dx2);
+
+/*
+ * loss_triplet_margin_param_{T}  (T: f64)
+ * As loss_triplet_margin, with margin and p_norm in f64: a float would make an error of its own.
+ *   in    a: T [n_rows by row_stride, d_extent]
+ *   in    p_tensor: T [n_rows by row_stride, d_extent]
+ *   in    n_tensor: T [n_rows by row_stride, d_extent]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_param_f64_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm);
+
+/*
+ * loss_triplet_margin_param_backward_{T}  (T: f64)
+ * As loss_triplet_margin_backward, with margin and p_norm in f64: a float would make an error of its own.
+ *   in    a: T [n_rows by row_stride, d_extent]
+ *   in    p_tensor: T [n_rows by row_stride, d_extent]
+ *   in    n_tensor: T [n_rows by row_stride, d_extent]
+ *   in    dy: T [results]
+ *   out   da: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   dp: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   dn: T [n_rows by row_stride, d_extent], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
 
 /* ---- norm ------------------------------------------------------------------------------------------------------ */
 
@@ -13228,6 +14075,22 @@ BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_backward_f64_run(int64_t 
 BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
 
 /*
+ * trace_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx of y = trace x: dy where row and column are equal, 0 elsewhere.
+ *   in    dy: T [1]
+ *   out   dx: T [rows, columns]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_trace_backward_f32_run(int32_t rows, int32_t columns, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_f32_can_implement(int32_t rows, int32_t columns, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_f16_run(int32_t rows, int32_t columns, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_f16_can_implement(int32_t rows, int32_t columns, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_bf16_run(int32_t rows, int32_t columns, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_bf16_can_implement(int32_t rows, int32_t columns, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_f64_run(int32_t rows, int32_t columns, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_trace_backward_f64_can_implement(int32_t rows, int32_t columns, const void* dy, const void* dx);
+
+/*
  * reduce_{F}_{T}  (T: f32 f16 bf16 f64)
  * y[c] = f of x along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart; the
  * entry of stride_x at it is not used. In f32 (f64 for f64), rounded once.
@@ -13925,8 +14788,9 @@ BARACUDA_API size_t baracuda_kernels_reduce_norm_p_axes_f64_workspace_size(int64
 
 /*
  * reduce_max_min_backward_{T}  (T: f32 f16 bf16 f64)
- * dx of y = max x or min x: dy over the number of elements that equal y, where x does, else 0; NaN equals NaN
- * here. The axes that were reduced are those along which stride_dy and stride_y are 0. dx may be x.
+ * dx of y = max x or min x, or fmax x or fmin x: dy over the number of elements that equal y, where x does, else
+ * 0; NaN equals NaN here. The axes that were reduced are those along which stride_dy and stride_y are 0. dx may be
+ * x.
  *   host  shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_x: i64 [rank]
@@ -13946,6 +14810,31 @@ BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_bf16_run(int64_t n
 BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
 BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx);
+
+/*
+ * reduce_norm_p_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx of y = the p-norm of x: dy sign(x) (|x| / y)^(p - 1), 0 where x is 0 and for p = 0; for p infinite the
+ * elements of the greatest size share dy evenly, with their signs. The axes that were reduced are those along
+ * which stride_dy and stride_y are 0. dx may be x.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, const void* dx);
 
 /*
  * reduce_prod_backward_{T}  (T: f32 f16 bf16 f64)
@@ -14790,6 +15679,98 @@ BARACUDA_API size_t baracuda_kernels_segment_min_i64_workspace_size(int32_t n, i
 BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_segment_min_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
 BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_max_or_zero{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_max, but that empty segments give 0, as the reference ABI has it.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_max_or_zero_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+
+/*
+ * segment_min_or_zero{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
+ * segment_min, but that empty segments give 0, as the reference ABI has it.
+ *   in    input: T [n, d]
+ *   in    segment_ids: I [n]
+ *   out   output: T [num_segments, d]
+ *   workspace optional: balances segments of unequal length
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_f32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_f32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_f64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_f64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_f64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_f16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_f16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_f16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_bf16_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_bf16_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_bf16_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_i32_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_i32_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_i32_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_i64_run(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_segment_min_or_zero_i64idx_i64_can_implement(int32_t n, int32_t d, int32_t num_segments, const void* input, const void* segment_ids, const void* output);
+BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_i64_workspace_size(int32_t n, int32_t d, int32_t num_segments);
 
 /*
  * segment_prod{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
@@ -16647,6 +17628,64 @@ BARACUDA_API size_t baracuda_kernels_entmax15_backward_bf16_workspace_size(int64
 BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
 BARACUDA_API size_t baracuda_kernels_entmax15_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+
+/*
+ * gumbel_softmax_seeded_{T}  (T: f32 f16 bf16 f64)
+ * Softmax along softmax_axis of v = (x - ln(-ln(1 - u))) inv_tau, or with hard != 0 a row of 0 with a 1 at its
+ * first largest v. Element e of x, in row-major order, has number offset + e of the stream of seed as its u,
+ * uniform in (0, 1): the same on every device, so that calls of one seed whose offsets are the numbers used before
+ * are independent. Numbers are Philox 4x32-10, block b being that of the key seed and the counter b: word k of
+ * block b is number 4 b + k, u = (word + 1/2) / 2^32 in f32; of f64, words 2 k and 2 k + 1, the low one first, are
+ * number 2 b + k, and u = (their upper 52 bits + 1/2) / 2^52. NaN and +inf make a row NaN as in softmax; of hard
+ * rows a NaN is the largest. y may be x if stride_y is stride_x.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, uint64_t seed, uint64_t offset);
+
+/*
+ * gumbel_softmax_seeded_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx = inv_tau y (dy - sum y dy) along softmax_axis, y being the soft result of gumbel_softmax_seeded with the
+ * same x, seed and offset, which is made again: of hard rows the straight-through gradient. dx may be dy or x of
+ * equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_seeded_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_x, double inv_tau, uint64_t seed, uint64_t offset);
 
 /*
  * masked_softmax_{T}  (T: f32 f16 bf16 f64)
