@@ -140,6 +140,10 @@ _OPS = {
     "indexing.gather": "Gather GatherRows IndexSelect Take",
     "indexing.masked": ("MaskedFill MaskedFillBackward MaskedScatter MaskedSelect MaskedSelectBackward Nonzero OneHot"),
     "indexing.scatter": "Put Scatter",
+    "loss.classes": (
+        "WeightedCrossEntropy WeightedCrossEntropyBackward WeightedNll WeightedNllBackward WeightedSoftCrossEntropy "
+        "WeightedSoftCrossEntropyBackward"
+    ),
     "loss.ctc": "CtcLoss CtcLossBackward",
     "loss.elementwise": (
         "Mse MseBackward L1 L1Backward SmoothL1 SmoothL1Backward Huber HuberBackward Bce BceBackward "
@@ -153,9 +157,7 @@ _OPS = {
     "loss.rows": (
         "CrossEntropy CrossEntropyBackward Nll NllBackward CosineEmbedding CosineEmbeddingBackward "
         "TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin "
-        "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace "
-        "WeightedCrossEntropy WeightedCrossEntropyBackward WeightedNll WeightedNllBackward WeightedSoftCrossEntropy "
-        "WeightedSoftCrossEntropyBackward"
+        "MultilabelMarginBackward MultilabelSoftMargin MultilabelSoftMarginBackward CrossEntropyInPlace"
     ),
     "loss.targets": (
         "BceTargetBackward WeightedBceWithLogitsTargetBackward KlDivBatchTargetBackward PoissonNllTargetBackward "

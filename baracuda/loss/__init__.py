@@ -1,1 +1,1 @@
-"""Losses, one module for each form: elementwise, rows, ctc."""
+"""Losses, one module for each form: elementwise, rows, classes, ctc."""

@@ -15,8 +15,8 @@ struct PhiloxBlock {
 namespace philox {
 
 constexpr int kRounds = 10;
-constexpr uint32_t kMultiplier[2] = {0xD2511F53u, 0xCD9E8D57u};
-constexpr uint32_t kWeyl[2] = {0x9E3779B9u, 0xBB67AE85u};
+constexpr uint32_t kFirstMultiplier = 0xD2511F53u, kSecondMultiplier = 0xCD9E8D57u;
+constexpr uint32_t kFirstWeyl = 0x9E3779B9u, kSecondWeyl = 0xBB67AE85u;
 
 BK_HD uint32_t high_of_product(uint32_t a, uint32_t b) {
 #if BK_ON_GPU
@@ -38,10 +38,11 @@ BK_HD PhiloxBlock philox_block(uint64_t key, uint64_t low, uint64_t high) {
 #pragma unroll
 #endif
     for (int round = 0; round < kRounds; ++round) {
-        const uint32_t first = high_of_product(kMultiplier[0], c[0]), second = high_of_product(kMultiplier[1], c[2]);
-        const uint32_t next[4] = {second ^ c[1] ^ k[0], kMultiplier[1] * c[2], first ^ c[3] ^ k[1], kMultiplier[0] * c[0]};
+        const uint32_t first = high_of_product(kFirstMultiplier, c[0]), second = high_of_product(kSecondMultiplier, c[2]);
+        const uint32_t next[4] = {second ^ c[1] ^ k[0], kSecondMultiplier * c[2], first ^ c[3] ^ k[1], kFirstMultiplier * c[0]};
         for (int i = 0; i < 4; ++i) c[i] = next[i];
-        for (int i = 0; i < 2; ++i) k[i] += kWeyl[i];
+        k[0] += kFirstWeyl;
+        k[1] += kSecondWeyl;
     }
     return {{c[0], c[1], c[2], c[3]}};
 }

@@ -1,0 +1,219 @@
+"""Losses over the classes of [N, C, d...], with weights of the classes: cross entropy of an index or of probabilities,
+and nll.
+
+reduction NONE keeps the terms, one for each place of each item; MEAN and SUM make one number of them, of shape (1,).
+The header has each formula. A gradient takes dy, of the shape of the forward's output.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda._scalars import as_integer, as_real
+from baracuda.descriptor import Descriptor
+from baracuda.errors import InvalidProblemError
+from baracuda.kinds import LossKind, LossReduction, OpCategory
+from baracuda.operands import Args, Viewable
+from baracuda.plan import Plan
+
+
+def _smoothing(name: str, value: object) -> float:
+    number = as_real(name, value)
+    if not 0 <= number <= 1:
+        raise InvalidProblemError(f"{name} is {number}, must be in [0, 1]")
+    return number
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassItemsDescriptor(Descriptor):
+    """Base: n_rows items of class_extent elements for each of the places of inner_shape: [N, C, d...]."""
+
+    n_rows: int = descriptor.extent()
+    class_extent: int = descriptor.extent()
+    reduction: LossReduction = descriptor.choice(LossReduction)
+    inner_shape: tuple[int, ...] = descriptor.shape(default=())
+
+    @property
+    def inner_extent(self) -> int:
+        return descriptor.product("inner_shape", self.inner_shape)
+
+    @property
+    def row_stride_input(self) -> int:
+        return self.class_extent * self.inner_extent
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return self.n_rows, self.class_extent, *self.inner_shape
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        return self.n_rows, *self.inner_shape
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        return self.target_shape if self.reduction is LossReduction.NONE else (1,)
+
+
+class ClassItemsPlan(Plan):
+    """Base of the plans of such items."""
+
+    __slots__ = ()
+    category = OpCategory.LOSS
+    shapes: ClassVar = {
+        "input": "input_shape", "dinput": "input_shape", "target": "target_shape", "out": "result_shape",
+        "dy": "result_shape",
+    }  # fmt: skip
+    names: ClassVar = {"reduction_mode": "reduction"}
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedCrossEntropyDescriptor(ClassItemsDescriptor):
+    """z_loss multiplies the square of log(sum of exp(logits)) of each row that counts."""
+
+    ignore_index: int = descriptor.checked(as_integer, default=-100)
+    label_smoothing: float = descriptor.checked(_smoothing, default=0.0)
+    z_loss: float = descriptor.real(default=0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedCrossEntropyBackwardDescriptor(WeightedCrossEntropyDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedCrossEntropyArgs(Args):
+    """divisor, one f64, is the sum of the weights of the rows that count, by which MEAN divides."""
+
+    input: Viewable
+    target: Viewable
+    out: Viewable
+    divisor: Viewable
+    weight: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedCrossEntropyBackwardArgs(Args):
+    """divisor is that of the forward op."""
+
+    input: Viewable
+    target: Viewable
+    divisor: Viewable
+    dy: Viewable
+    dinput: Viewable
+    weight: Viewable | None = None
+
+
+class WeightedCrossEntropyPlan(ClassItemsPlan):
+    """Cross entropy with weights of the classes, an ignored index, label smoothing and a z-loss."""
+
+    __slots__ = ()
+    op = "loss_cross_entropy_weighted{I}_{T}"
+    kind = LossKind.CROSS_ENTROPY
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedCrossEntropyDescriptor
+    args_type: ClassVar[type[Args]] = WeightedCrossEntropyArgs
+
+
+class WeightedCrossEntropyBackwardPlan(WeightedCrossEntropyPlan):
+    __slots__ = ()
+    op = "loss_cross_entropy_weighted_backward{I}_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedCrossEntropyBackwardDescriptor
+    args_type: ClassVar[type[Args]] = WeightedCrossEntropyBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedNllDescriptor(ClassItemsDescriptor):
+    ignore_index: int = descriptor.checked(as_integer, default=-100)
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedNllBackwardDescriptor(WeightedNllDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedNllArgs(Args):
+    """divisor, one f64, is the sum of the weights of the rows that count, by which MEAN divides."""
+
+    input: Viewable
+    target: Viewable
+    out: Viewable
+    divisor: Viewable
+    weight: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedNllBackwardArgs(Args):
+    """divisor is that of the forward op."""
+
+    target: Viewable
+    divisor: Viewable
+    dy: Viewable
+    dinput: Viewable
+    weight: Viewable | None = None
+
+
+class WeightedNllPlan(ClassItemsPlan):
+    """Negative log-likelihood with weights of the classes and an ignored index."""
+
+    __slots__ = ()
+    op = "loss_nll_weighted{I}_{T}"
+    kind = LossKind.NLL
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedNllDescriptor
+    args_type: ClassVar[type[Args]] = WeightedNllArgs
+
+
+class WeightedNllBackwardPlan(WeightedNllPlan):
+    __slots__ = ()
+    op = "loss_nll_weighted_backward{I}_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedNllBackwardDescriptor
+    args_type: ClassVar[type[Args]] = WeightedNllBackwardArgs
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedSoftCrossEntropyDescriptor(ClassItemsDescriptor):
+    """Targets are probabilities, of the shape of the input."""
+
+    label_smoothing: float = descriptor.checked(_smoothing, default=0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedSoftCrossEntropyBackwardDescriptor(WeightedSoftCrossEntropyDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedSoftCrossEntropyArgs(Args):
+    input: Viewable
+    target: Viewable
+    out: Viewable
+    weight: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedSoftCrossEntropyBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    dy: Viewable
+    dinput: Viewable | None = None
+    dtarget: Viewable | None = None
+    weight: Viewable | None = None
+
+
+class WeightedSoftCrossEntropyPlan(ClassItemsPlan):
+    """Cross entropy of probabilities with weights of the classes and label smoothing."""
+
+    __slots__ = ()
+    op = "loss_cross_entropy_soft_weighted_{T}"
+    kind = LossKind.CROSS_ENTROPY
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedSoftCrossEntropyDescriptor
+    args_type: ClassVar[type[Args]] = WeightedSoftCrossEntropyArgs
+    shapes: ClassVar = {**ClassItemsPlan.shapes, "target": "input_shape", "dtarget": "input_shape"}
+
+
+class WeightedSoftCrossEntropyBackwardPlan(WeightedSoftCrossEntropyPlan):
+    __slots__ = ()
+    op = "loss_cross_entropy_soft_weighted_backward_{T}"
+    descriptor_type: ClassVar[type[Descriptor]] = WeightedSoftCrossEntropyBackwardDescriptor
+    args_type: ClassVar[type[Args]] = WeightedSoftCrossEntropyBackwardArgs
