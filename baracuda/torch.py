@@ -33,7 +33,8 @@ _registered: dict[str, Any] = {}
 _TYPES = {
     "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
     "output_shape": "SymInt[]", "num_groups": "int", "flip_axes": "int[]?", "concat_dim": "int",
-    "repeat_dim": "int?", "split_offset": "SymInt", "max_selected": "SymInt?", "max_nz": "SymInt?", "rotary_dim": "int?",
+    "repeat_dim": "int?", "split_offset": "SymInt", "rotary_dim": "int?",
+    **dict.fromkeys(("max_selected", "max_nz"), "SymInt?"),
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
