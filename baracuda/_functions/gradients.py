@@ -128,7 +128,7 @@ def _by_row(name: str, numbers: Sequence[tuple[str, str, str]]) -> Transposed:
     return transposed
 
 
-# Functions of x whose gradients are themselves functions: what becomes of dy. Those of rows, and those with more to read.
+# Functions of x whose gradients are themselves functions: what becomes of dy. Of rows, and of those with more to read.
 TRANSPOSED: dict[str, Transposed] = {
     "affine": lambda call, dy, given: call("affine", dy, given["scale"]),
     "index_add": lambda call, dy, given: call("index_select", dy, given["index"], axis=given["axis"]),
