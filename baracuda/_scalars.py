@@ -14,6 +14,7 @@ from baracuda.errors import InvalidProblemError
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+UINT64_MAX = 2**64 - 1
 _LONGEST = 64  # no shape has more axes; keeps endless iterators out
 
 

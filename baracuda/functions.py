@@ -101,7 +101,7 @@ def _annotation(spec: Spec, number: str) -> str:
     if number in _ANNOTATIONS:
         return _ANNOTATIONS[number]
     found = next((p for p in spec.row.params if p.name == number), None)
-    return "int" if found is None or found.dtype in ("i32", "i64") else "float"
+    return "int" if found is None or found.dtype in ("i32", "i64", "u64") else "float"
 
 
 _ANNOTATIONS = {
@@ -210,6 +210,7 @@ _SHAPES = {
     "repeat_interleave": "repeats is one number for all; a negative axis counts from the last, without one elements "
     "are taken in row-major order and the result has one axis.",
     "trace": "x has two axes; the diagonal begins at its first element.",
+    "trace_backward": "x has two axes, of which only the extents are read; dy has one element.",
     "norm": "axis is one, or a tuple of them; gamma and beta have their extents, statistics the shape of x with 1 "
     "there.",
     "loss": "reduction is none, mean or sum, a gradient's that of its function. Operands have the shape of x, targets "

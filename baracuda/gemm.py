@@ -30,6 +30,7 @@ _ACTIVATIONS = {
 _PRECISIONS = {
     ElementKind.F16: MathPrecision.F16, ElementKind.BF16: MathPrecision.BF16, ElementKind.F32: MathPrecision.TF32,
     ElementKind.F32_STRICT: MathPrecision.F32, ElementKind.F64: MathPrecision.F64,
+    ElementKind.FP8_E4M3: MathPrecision.FP8_E4M3, ElementKind.FP8_E5M2: MathPrecision.FP8_E5M2,
 }  # fmt: skip
 
 

@@ -67,7 +67,7 @@ class ProdBackwardArgs(Args):
     d_input: Viewable
 
 
-class SegmentPlan(Plan):
+class _SegmentPlan(Plan):
     """Base of the plans of this module: UnsortedSegmentMaxPlan is of unsorted_segment_max{I}_{T}, of the kind
     UNSORTED_SEGMENT_MAX, and takes an UnsortedSegmentMaxDescriptor and UnsortedSegmentMaxArgs."""
 
@@ -93,7 +93,7 @@ class SegmentSumArgs(SegmentArgs):
     __slots__ = ()
 
 
-class SegmentSumPlan(SegmentPlan):
+class SegmentSumPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -105,7 +105,7 @@ class SegmentMeanArgs(SegmentArgs):
     __slots__ = ()
 
 
-class SegmentMeanPlan(SegmentPlan):
+class SegmentMeanPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -117,7 +117,7 @@ class SegmentMaxArgs(SegmentArgs):
     __slots__ = ()
 
 
-class SegmentMaxPlan(SegmentPlan):
+class SegmentMaxPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -129,7 +129,7 @@ class SegmentMinArgs(SegmentArgs):
     __slots__ = ()
 
 
-class SegmentMinPlan(SegmentPlan):
+class SegmentMinPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -141,7 +141,7 @@ class SegmentMaxOrZeroArgs(SegmentArgs):
     __slots__ = ()
 
 
-class SegmentMaxOrZeroPlan(SegmentPlan):
+class SegmentMaxOrZeroPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -153,7 +153,7 @@ class SegmentMinOrZeroArgs(SegmentArgs):
     __slots__ = ()
 
 
-class SegmentMinOrZeroPlan(SegmentPlan):
+class SegmentMinOrZeroPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -165,7 +165,7 @@ class SegmentProdArgs(SegmentArgs):
     __slots__ = ()
 
 
-class SegmentProdPlan(SegmentPlan):
+class SegmentProdPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -177,7 +177,7 @@ class UnsortedSegmentSumArgs(SegmentArgs):
     __slots__ = ()
 
 
-class UnsortedSegmentSumPlan(SegmentPlan):
+class UnsortedSegmentSumPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -189,7 +189,7 @@ class UnsortedSegmentMeanArgs(SegmentArgs):
     __slots__ = ()
 
 
-class UnsortedSegmentMeanPlan(SegmentPlan):
+class UnsortedSegmentMeanPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -201,7 +201,7 @@ class UnsortedSegmentMaxArgs(SegmentArgs):
     __slots__ = ()
 
 
-class UnsortedSegmentMaxPlan(SegmentPlan):
+class UnsortedSegmentMaxPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -213,7 +213,7 @@ class UnsortedSegmentMinArgs(SegmentArgs):
     __slots__ = ()
 
 
-class UnsortedSegmentMinPlan(SegmentPlan):
+class UnsortedSegmentMinPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -225,7 +225,7 @@ class UnsortedSegmentProdArgs(SegmentArgs):
     __slots__ = ()
 
 
-class UnsortedSegmentProdPlan(SegmentPlan):
+class UnsortedSegmentProdPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -237,7 +237,7 @@ class SegmentSumBackwardArgs(LinearBackwardArgs):
     __slots__ = ()
 
 
-class SegmentSumBackwardPlan(SegmentPlan):
+class SegmentSumBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -249,7 +249,7 @@ class SegmentMeanBackwardArgs(LinearBackwardArgs):
     __slots__ = ()
 
 
-class SegmentMeanBackwardPlan(SegmentPlan):
+class SegmentMeanBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -261,7 +261,7 @@ class SegmentMaxBackwardArgs(ExtremeBackwardArgs):
     __slots__ = ()
 
 
-class SegmentMaxBackwardPlan(SegmentPlan):
+class SegmentMaxBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -273,7 +273,7 @@ class SegmentMinBackwardArgs(ExtremeBackwardArgs):
     __slots__ = ()
 
 
-class SegmentMinBackwardPlan(SegmentPlan):
+class SegmentMinBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -285,7 +285,7 @@ class SegmentProdBackwardArgs(ProdBackwardArgs):
     __slots__ = ()
 
 
-class SegmentProdBackwardPlan(SegmentPlan):
+class SegmentProdBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -297,7 +297,7 @@ class UnsortedSegmentSumBackwardArgs(LinearBackwardArgs):
     __slots__ = ()
 
 
-class UnsortedSegmentSumBackwardPlan(SegmentPlan):
+class UnsortedSegmentSumBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -309,7 +309,7 @@ class UnsortedSegmentMeanBackwardArgs(LinearBackwardArgs):
     __slots__ = ()
 
 
-class UnsortedSegmentMeanBackwardPlan(SegmentPlan):
+class UnsortedSegmentMeanBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -321,7 +321,7 @@ class UnsortedSegmentMaxBackwardArgs(ExtremeBackwardArgs):
     __slots__ = ()
 
 
-class UnsortedSegmentMaxBackwardPlan(SegmentPlan):
+class UnsortedSegmentMaxBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -333,7 +333,7 @@ class UnsortedSegmentMinBackwardArgs(ExtremeBackwardArgs):
     __slots__ = ()
 
 
-class UnsortedSegmentMinBackwardPlan(SegmentPlan):
+class UnsortedSegmentMinBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
@@ -345,5 +345,5 @@ class UnsortedSegmentProdBackwardArgs(ProdBackwardArgs):
     __slots__ = ()
 
 
-class UnsortedSegmentProdBackwardPlan(SegmentPlan):
+class UnsortedSegmentProdBackwardPlan(_SegmentPlan):
     __slots__ = ()

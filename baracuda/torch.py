@@ -122,7 +122,7 @@ def _type(spec: Spec, number: Argument) -> str:
         return "int"
     if param.role == "extent":
         return "SymInt"
-    return "int" if param.dtype in ("i32", "i64") else "Scalar" if param.dtype.startswith("T") else "float"
+    return "int" if param.dtype in ("i32", "i64", "u64") else "Scalar" if param.dtype.startswith("T") else "float"
 
 
 def _default(spec: Spec, number: Argument) -> str:

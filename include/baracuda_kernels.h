@@ -8261,8 +8261,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_bf16
 /*
  * embedding_bag_weights_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * Gradient of the weights of embedding_bag_weighted: dper_sample_weights[k] = the sum over the columns of dout[b]
- * * weight[indices[k]], b the bag of k; 0 for indices that are dropped or in no bag. Offsets must be non-
- * decreasing.
+ * * weight[indices[k]], b the bag of k; 0 for indices that are dropped or in no bag. Offsets are sorted.
  *   in    dout: T [num_bags, embedding_dim]
  *   in    weight: T [num_embeddings, embedding_dim]
  *   in    indices: I [total_indices]

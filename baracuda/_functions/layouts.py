@@ -27,7 +27,7 @@ from baracuda._functions import (
 )
 from baracuda._functions.layout import Layout, Shape, axis_of, contiguous
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers, as_real
+from baracuda._scalars import INT32_MAX, INT32_MIN, UINT64_MAX, as_integer, as_integers, as_real
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind
 from baracuda.elementwise.affine import AffineDescriptor
@@ -226,6 +226,8 @@ def parameters(
             found[param.name] = AffineDescriptor((), value, element=element).validated().scale
         elif param.dtype == "i32":
             found[param.name] = as_integer(name, value, INT32_MIN, INT32_MAX)
+        elif param.dtype == "u64":
+            found[param.name] = as_integer(name, value, 0, UINT64_MAX)
         elif param.dtype == "i64":
             integral = isinstance(value, float) and value.is_integer()
             found[param.name] = as_integer(name, int(value) if integral else value)

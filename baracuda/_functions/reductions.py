@@ -108,8 +108,9 @@ def trace_gradient(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str
     shape = shapes["x"]
     if len(shape) != 2:
         raise InvalidProblemError(f"x has shape {shape}, must have two axes")
-    check_shape("dy", shapes["dy"], ())
-    return Layout({"rows": shape[0], "columns": shape[1]}, {"dy": (), "dx": shape}, {"dx": shape})
+    if math.prod(shapes["dy"]) != 1:
+        raise InvalidProblemError(f"dy has shape {shapes['dy']}, must have one element")
+    return Layout({"rows": shape[0], "columns": shape[1]}, {"dy": shapes["dy"], "dx": shape}, {"dx": shape})
 
 
 def _parts(shape: Shape, numbers: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...], Shape]:

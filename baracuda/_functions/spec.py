@@ -20,8 +20,17 @@ REQUIRED = object()  # the default of an argument that has none
 _CALLED = ("gemm", "indexing", "loss", "norm", "reduce", "softmax")
 # What the names of ops without functions of arrays begin with.
 PLANS_ALONE = (
-    "gemm", "gemv", "grouped_gemm", "int4_", "loss_flce", "contiguize", "write_slice", "kv_cache", "check_indices",
-)  # fmt: skip
+    "gemm",
+    "gemv",
+    "grouped_gemm",
+    "int4_",
+    "loss_flce",
+    "loss_cross_entropy_soft_backward",
+    "contiguize",
+    "write_slice",
+    "kv_cache",
+    "check_indices",
+)
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")

@@ -203,7 +203,7 @@ struct ScatterReduceBackward {
             layout.cells.append(along ? out_dim_size : upd_shape[d], of_cell);
         }
         layout.updates = collapse(layout.updates);
-        layout.cells = collapse(layout.cells);
+        layout.cells = layout.count == 0 ? Layout<8>{} : collapse(layout.cells);  // of which no place is asked for
         return scatter_gradients(launch, layout, gradient, dx, dupdates);
     }
 

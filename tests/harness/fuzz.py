@@ -324,11 +324,15 @@ def computed_extents(names) -> dict[str, int]:
         return {"selected": shape[axis] if shape and 0 <= axis < min(rank, len(shape)) else -1}
     if "include_last_offset" in names:
         return {"offset_count": names["num_bags"] + (names["include_last_offset"] != 0)}
+    if "groups" in names:
+        return {"offset_count": names["groups"] + 1}
     if {"num_classes", "out_numel"} <= set(names):
         return {"rows": -(-names["out_numel"] // names["num_classes"]) if names["num_classes"] > 0 else -1}
     if "reduction_mode" not in names:
         return {}
-    terms = next(names[name] for name in ("numel", "n_rows", "batch_size") if name in names)
+    terms = next(names[name] for name in ("numel", "n_rows", "batch_size") if name in names) * names.get(
+        "inner_extent", 1
+    )
     return {
         "results": terms if names["reduction_mode"] == 0 else 1,
         "states": 2 * names.get("max_target_len", 0) + 1,

@@ -54,7 +54,7 @@ def programs(specs: Sequence[Spec]) -> Iterable[tuple[str, str]]:
     for gradient in specs:  # of functions that have pages of their own
         stem = gradient.name.removesuffix("_backward")
         if stem != gradient.name and stem not in known:
-            whole = all_specs()[stem]
+            whole = all_specs().get(stem) or all_specs()[stem.rpartition("_")[0]]  # of an operand of its own: f_target
             lines = [f"{a.name} = {operand(whole, a)}" for a in whole.arrays]
             yield f"Gradient of {stem}", "\n".join([*lines, *of_gradient(whole, gradient)])
 
@@ -64,12 +64,13 @@ def of_gradient(whole: Spec, gradient: Spec) -> Iterable[str]:
     results = [output.name for output in whole.outputs]
     yield f"{', '.join(results)} = {call(whole)}"
     first = results[0]
-    yield f"dy = np.linspace(1, 2, {first}.size, dtype=np.float32).reshape({first}.shape)"
+    arriving = "dout" if "dout" in [a.name for a in gradient.arrays] else "dy"
+    yield f"{arriving} = np.linspace(1, 2, {first}.size, dtype={first}.dtype).reshape({first}.shape)"
     if "per_sample_loss" in [a.name for a in gradient.arrays]:
         alone = call(whole, 'reduction="none"')
         yield f"per_sample_loss = {alone}[0]"
     for other in gradient.arrays:  # other gradients that arrive
-        if other.name not in (*given, *results, "dy", "per_sample_loss"):
+        if other.name not in (*given, *results, arriving, "per_sample_loss"):
             yield f"{other.name} = {BY_NAME[other.name]}"
     more = ["scale=1 / 2"] if any(n.name == "scale" for n in gradient.numbers) else []  # over the sum of target_lengths
     if len(gradient.outputs) == 1:
@@ -98,7 +99,7 @@ def operand(spec: Spec, argument: Argument) -> str:
         found = next(filter(None, named), TABLE)
         return found if "f32" in spec.row.slots.get("T", ("f32",)) else found.replace("float32", "float16")
     param = next(p for p in spec.row.params if p.name == argument.pointer)
-    words = ", ".join(word.split(" by ")[0] for word in param.shape.split(", "))
+    words = ", ".join(word.split(" by ")[0] for word in param.shape.split(", ") if word != "inner_extent")
     found = OF_LOSSES.get(argument.name) or OF_LOSSES[param.dtype, words]
     return OTHERS if found is SHARES and argument.name in SECOND else found
 

@@ -141,13 +141,14 @@ def gradients(side):
     )  # fmt: skip
 
 
-def reductions(numel, side, gpu):
+def reductions(numel, side, gpu, index):
     """scatter_reduce by the rules that are no sums, and put_add."""
     for how in ("", " deterministic"):
         for name, (rule, fold) in RULES.items():
             bench = made(
                 "scatter_add", f"scatter_reduce {name}{how}", (side, side), 1, side, uniform,
-                (Bound("peer", 2.0 if gpu else 1.0),), check_elements("scatter_add", 1, fold), workspace=bool(how),
+                (Bound("peer", 2.0 if gpu else 1.0),), check_elements("scatter_add", 1, fold), index=index,
+                workspace=bool(how),
             )  # fmt: skip
             yield dataclasses.replace(
                 bench, row="scatter_reduce{I}_{T}", torch=(torch_reduce(name, 1),),
@@ -189,7 +190,7 @@ def benches(backend):
                     "scatter_add", label + how, (side, side), axis, side, spread, near + hot or peer,
                     check_elements("scatter_add", axis), index=index, workspace=bool(how),
                 )  # fmt: skip
-    yield from reductions(n * dim // 8, side, gpu)
+    yield from reductions(n * dim // 8, side, gpu, index)
     yield made(
         "gather_backward", "gather_backward", (side, side), 1, side, uniform, peer,
         check_elements("gather_backward", 1), index=index,
