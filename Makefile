@@ -178,7 +178,7 @@ abi: ## rewrite the public header from the op tables
 
 check-abi: cpu ## header = op tables = symbols of the libraries
 	$(PYTHON) tools/gen_abi.py header --check
-	$(PYTHON) tools/check_abi.py $(HEADER) $(wildcard $(BUILD)/*/libbaracuda_kernels.so)
+	$(PYTHON) tools/check_abi.py $(HEADER) $(wildcard $(BUILD)/cpu/libbaracuda_kernels.so $(BUILD)/cuda/libbaracuda_kernels.so)
 
 check-units: $(CONTENTS)/.stamp ## no translation unit of what is built compiles too long or has too many kernels
 	@$(MAKE) --no-print-directory INNER=1 $(patsubst $(OUT)/%/libbaracuda_kernels.so,check-%-units,$(wildcard $(OUT)/cpu/libbaracuda_kernels.so $(OUT)/cuda/libbaracuda_kernels.so))
