@@ -316,7 +316,7 @@ test: ## the whole test suite, on the GPU if there is one
 	@$(MAKE) --no-print-directory $(PARALLEL) $(LIBRARIES) gen $(VENV_READY)
 	$(Q)$(PY) -m pytest tests $(TEST_ARGS)
 
-# Frameworks that are tried where they are installed: `make frameworks` installs those that are named.
+# Frameworks are tried where they are installed: `make frameworks` installs those that are named.
 FRAMEWORKS ?= jax
 frameworks: $(VENV_READY) gen ## JAX, and what baracuda.jax compiles; FRAMEWORKS="jax torch" PyTorch too. make test tries what is installed
 	$(Q)$(PIP_INSTALL) -c tools/requirements.txt $(FRAMEWORKS)
