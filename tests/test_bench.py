@@ -87,6 +87,15 @@ def test_no_problem_is_begun_when_the_time_is_over(measured):
     assert "0 s are over: 2 problems were not reached, the first good f32" in out
 
 
+@pytest.fixture
+def _interrupts():
+    """A process that began in the background ignores SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interrupts")
 def test_an_interrupt_keeps_what_there_is(measured):
     """`timeout` sends SIGTERM, a user SIGINT."""
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -141,13 +141,3 @@ def test_what_does_not_fit():
     }.items():
         with pytest.raises(bk.InvalidProblemError, match=text):
             call()
-
-
-def test_tensors():
-    torch = pytest.importorskip("torch")
-    x, y = torch.arange(12.0).reshape(3, 4), torch.arange(8.0).reshape(2, 4).T.contiguous().T
-    assert torch.equal(bk.concatenate([x, y]), torch.cat([x, y]))
-    assert torch.equal(bk.stack([x, x], axis=-1), torch.stack([x, x], -1))
-    assert all(torch.equal(mine, theirs) for mine, theirs in zip(bk.split(x, 2, axis=1), x.split(2, 1)))
-    grids = torch.meshgrid(x[0], y[:, 0], indexing="ij")
-    assert all(torch.equal(mine, theirs) for mine, theirs in zip(bk.meshgrid(x[0], y[:, 0], indexing="ij"), grids))

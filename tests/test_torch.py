@@ -235,3 +235,12 @@ assert len(bt._registered) == len(dir(bt)) - 1
 def test_nothing_is_registered_before_it_is_asked_for():
     """Registration costs milliseconds for each operator."""
     subprocess.run([sys.executable, "-c", LAZY], env=child_environment(), cwd=ROOT, check=True)
+
+
+def test_joins_of_tensors():
+    x, y = torch.arange(12.0).reshape(3, 4), torch.arange(8.0).reshape(2, 4).T.contiguous().T
+    assert torch.equal(bk.concatenate([x, y]), torch.cat([x, y]))
+    assert torch.equal(bk.stack([x, x], axis=-1), torch.stack([x, x], -1))
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(bk.split(x, 2, axis=1), x.split(2, 1)))
+    grids = torch.meshgrid(x[0], y[:, 0], indexing="ij")
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(bk.meshgrid(x[0], y[:, 0], indexing="ij"), grids))
