@@ -24,6 +24,10 @@ SHAPES = {
     "repeat_interleave": {"x": (3, 4), "dy": (24,)},
     "matmul": {"a": (3, 4), "b": (4, 2)},
     "linear": {"x": (3, 4), "weight": (2, 4), "bias": (2,)},
+    "linear_backward": {"dy": (3, 2), "x": (3, 4), "weight": (2, 4)},
+    "trace_backward": {"dy": (), "x": (3, 4)},
+    "weighted_bags": {"weight": (5, 3), "per_sample_weights": (4,), "dout": (3, 3)},
+    "scatter_backward": {"updates": (3, 2)} | dict.fromkeys(("dy", "x", "y"), (3, 4)),
     "norm": {**dict.fromkeys(OPERANDS, (3, 4)), "g": (3, 1), "gamma": (4,), "beta": (4,)},
     "channels": {"x": (2, 4, 3), "dy": (2, 4, 3)}
     | dict.fromkeys(("gamma", "beta", "running_mean", "running_var"), (4,)),
@@ -75,9 +79,10 @@ NAMED = {  # shapes, and the numbers that follow from none
     "index_add": ({}, {"size": 5}),
     "index_select_backward": ({}, {"size": 5}),
     "gather_backward": ({}, {"size": 4}),
-    "scatter_add": ({}, {"size": 4}),
+    **dict.fromkeys(("scatter_add", "scatter_reduce"), ({}, {"size": 4})),
     "scatter": ({}, {"size": 4}),
-    "put": ({}, {"size": 12}),
+    **dict.fromkeys(("put", "put_add"), ({}, {"size": 12})),
+    **dict.fromkeys(("segment_max_or_zero", "segment_min_or_zero"), ({"x": (4, 3)}, {"num_segments": 3})),
     "masked_select": ({}, {"max_selected": 8}),  # as many as there are: what is behind them is not written
     **{
         f"{order}segment_{fold}": ({"x": (4, 3)}, {"num_segments": 3})
@@ -93,11 +98,14 @@ NAMED = {  # shapes, and the numbers that follow from none
 INDICES = {
     "indices": [4, 0, 2, 2], "offsets": [0, 1, 4], "segment_ids": [0, 0, 1, 2], "out_index": [[4, 0, 2], [1, -1, 2]],
     "positions": [5, 0, 2], ("embedding_bag_max", "offsets"): [0, 1],
-    **{(name, "index"): [[3, 1], [0, 0], [2, 1]] for name in ("gather", "gather_backward", "scatter_add")},
+    **{(name, "index"): [[3, 1], [0, 0], [2, 1]] for name in
+       ("gather", "gather_backward", "scatter_add", "scatter_reduce", "scatter_reduce_backward")},
     ("scatter", "index"): [[3, 1], [0, 2], [2, 1]],
     ("index_select", "index"): [3, 0], ("index_select_backward", "index"): [3, 0, 3], ("index_add", "index"): [3, 0, 3],
-    ("take", "index"): [11, 0, 5, 5], ("put", "index"): [11, 0, 5, 4], ("gather_rows", "index"): [3, 0, 3],
-    ("one_hot", "index"): [4, 0, 1], ("nll_loss", "target"): [2, 0, 3], ("nll_loss_backward", "target"): [2, 0, 3],
+    ("take", "index"): [11, 0, 5, 5],
+    **{(name, "index"): [11, 0, 5, 4] for name in ("put", "put_add")}, ("gather_rows", "index"): [3, 0, 3],
+    ("one_hot", "index"): [4, 0, 1],
+    **{(f"nll_loss{end}", "target"): [[2, 0], [0, 1], [3, 3]] for end in ("", "_forward", "_backward")},
 }  # fmt: skip
 
 
