@@ -33,7 +33,8 @@ _registered: dict[str, Any] = {}
 _TYPES = {
     "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
     "output_shape": "SymInt[]", "num_groups": "int", "flip_axes": "int[]?", "concat_dim": "int",
-    "repeat_dim": "int?", "split_offset": "SymInt", "rotary_dim": "int?",
+    "repeat_dim": "int?", "reduce": "str", **dict.fromkeys(("include_self", "include_last_offset"), "bool"),
+    "split_offset": "SymInt", "rotary_dim": "int?",
     **dict.fromkeys(("max_selected", "max_nz"), "SymInt?"),
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int[]?"), "norm_axes_mask": "int[]",
@@ -297,7 +298,7 @@ class _Gradient:
         values |= {name: grads[position] for name, position in found.arriving.items()}
         apart = {name: self._called(each, values) for name, each in found.apart.items() if needs[name]}
         wanted = found.wanted(needs)
-        if not any(wanted):
+        if True not in wanted:  # `any` may be the operator of this module
             return apart
         results = self._called(spec, values, **({"needs": wanted} if spec.is_partial else {}))
         results = results if len(spec.outputs) > 1 else (results,)
