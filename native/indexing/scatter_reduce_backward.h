@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "core/abi/workspace.h"
 #include "indexing/placed.h"
 #include "indexing/scatter_reduce.h"
 
@@ -112,6 +113,23 @@ struct ScatterGradientLayout {
     int64_t count;  // of cells
 };
 
+inline size_t scatter_counts_bytes(int64_t cells) {
+    Carver carver;
+    carver.take<uint64_t>(cells);
+    return carver.bytes();
+}
+
+// The place of the counts in the caller's workspace; null where there is none, or nothing to count.
+template <class T>
+Status find_scatter_counts(const Launch& launch, const ScatterGradientLayout& layout, const ScatterGradient<T>& gradient,
+                           uint64_t** counts) {
+    const bool needs = (gradient.reduction != Reduction::kSum || !gradient.includes_self) && layout.updates.numel() > 0;
+    bool found = false;
+    BK_TRY(find_workspace(launch, needs ? scatter_counts_bytes(layout.count) : 0, &found));
+    *counts = found ? Carver(launch.workspace).take<uint64_t>(layout.count) : nullptr;
+    return Status::kOk;
+}
+
 template <class T>
 Status scatter_gradients(const Launch& launch, const ScatterGradientLayout& layout, ScatterGradient<T> gradient, T* dx,
                          T* dupdates);
@@ -161,7 +179,7 @@ struct ScatterReduceBackward {
     }
     size_t workspace_size() const {
         const bool counts = rule().reduction() != Reduction::kSum || include_self == 0;
-        return counts && upd_numel > 0 ? sizeof(uint64_t) * static_cast<size_t>(cells()) : 0;
+        return counts && upd_numel > 0 ? scatter_counts_bytes(cells()) : 0;
     }
     Status run(const T* dout, const T* x, const T* updates, const I* index, const T* out, T* dx, T* dupdates,
                const Launch& launch) const {

@@ -59,10 +59,8 @@ Status launch_scatter_gradients(const Launch& launch, const ScatterGradientLayou
 template <class T>
 Status scatter_gradients(const Launch& launch, const ScatterGradientLayout& layout, ScatterGradient<T> gradient, T* dx,
                          T* dupdates) {
-    const bool needs = (gradient.reduction != Reduction::kSum || !gradient.includes_self) && layout.updates.numel() > 0;
-    bool found = false;
-    BK_TRY(find_workspace(launch, needs ? sizeof(uint64_t) * static_cast<size_t>(layout.count) : 0, &found));
-    uint64_t* const counts = found ? static_cast<uint64_t*>(launch.workspace) : nullptr;
+    uint64_t* counts = nullptr;
+    BK_TRY(find_scatter_counts(launch, layout, gradient, &counts));
     const bool small = layout.updates.fits_32bit() && layout.cells.fits_32bit() && layout.updates.numel() < INT32_MAX - 1024 &&
                        layout.count < INT32_MAX - 1024;
     return small ? launch_scatter_gradients<uint32_t>(launch, layout, gradient, dx, dupdates, counts)
