@@ -177,8 +177,6 @@ class ScatterAddPlan(Plan):
     op = "scatter_add{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.SCATTER_ADD
-    descriptor_type = ScatterAddDescriptor
-    args_type = ScatterAddArgs
     names: ClassVar = {"upd_numel": "numel"}
     shapes: ClassVar = {"updates": "source_shape", "index": "source_shape", "out": "target_shape"}
 
@@ -188,8 +186,6 @@ class ScatterReducePlan(Plan):
     op = "scatter_reduce{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.SCATTER_REDUCE
-    descriptor_type = ScatterReduceDescriptor
-    args_type = ScatterReduceArgs
     names: ClassVar = {"upd_numel": "numel"}
     shapes: ClassVar = {"updates": "source_shape", "index": "source_shape", "out": "target_shape"}
 
@@ -199,8 +195,6 @@ class ScatterReduceBackwardPlan(Plan):
     op = "scatter_reduce_backward{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.SCATTER_REDUCE_BACKWARD
-    descriptor_type = ScatterReduceBackwardDescriptor
-    args_type = ScatterReduceBackwardArgs
     names: ClassVar = {"upd_numel": "numel"}
     shapes: ClassVar = {
         **dict.fromkeys(("updates", "index", "dupdates"), "source_shape"),
@@ -213,8 +207,6 @@ class PutAddPlan(Plan):
     op = "put_add{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.PUT_ADD
-    descriptor_type = PutAddDescriptor
-    args_type = PutAddArgs
     shapes: ClassVar = {"updates": "upd_shape", "index": "upd_shape", "out": "out_shape"}
 
 
@@ -223,8 +215,6 @@ class GatherBackwardPlan(Plan):
     op = "gather_backward{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.GATHER_BACKWARD
-    descriptor_type = GatherBackwardDescriptor
-    args_type = GatherBackwardArgs
     names: ClassVar = {"out_numel": "numel"}
     shapes: ClassVar = {"dout": "source_shape", "index": "source_shape", "dsrc": "target_shape"}
 
@@ -234,8 +224,6 @@ class IndexAddPlan(Plan):
     op = "index_add{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.INDEX_ADD
-    descriptor_type = IndexAddDescriptor
-    args_type = IndexAddArgs
     names: ClassVar = {"src_numel": "numel"}
     shapes: ClassVar = {"src": "source_shape", "dst": "target_shape"}
 
@@ -245,7 +233,5 @@ class IndexSelectBackwardPlan(Plan):
     op = "index_select_backward{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.INDEX_SELECT_BACKWARD
-    descriptor_type = IndexSelectBackwardDescriptor
-    args_type = IndexSelectBackwardArgs
     names: ClassVar = {"out_numel": "numel"}
     shapes: ClassVar = {"dout": "source_shape", "dsrc": "target_shape"}

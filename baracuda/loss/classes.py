@@ -111,15 +111,11 @@ class WeightedCrossEntropyPlan(ClassItemsPlan):
     __slots__ = ()
     op = "loss_cross_entropy_weighted{I}_{T}"
     kind = LossKind.CROSS_ENTROPY
-    descriptor_type: ClassVar[type[Descriptor]] = WeightedCrossEntropyDescriptor
-    args_type: ClassVar[type[Args]] = WeightedCrossEntropyArgs
 
 
 class WeightedCrossEntropyBackwardPlan(WeightedCrossEntropyPlan):
     __slots__ = ()
     op = "loss_cross_entropy_weighted_backward{I}_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = WeightedCrossEntropyBackwardDescriptor
-    args_type: ClassVar[type[Args]] = WeightedCrossEntropyBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,15 +156,11 @@ class WeightedNllPlan(ClassItemsPlan):
     __slots__ = ()
     op = "loss_nll_weighted{I}_{T}"
     kind = LossKind.NLL
-    descriptor_type: ClassVar[type[Descriptor]] = WeightedNllDescriptor
-    args_type: ClassVar[type[Args]] = WeightedNllArgs
 
 
 class WeightedNllBackwardPlan(WeightedNllPlan):
     __slots__ = ()
     op = "loss_nll_weighted_backward{I}_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = WeightedNllBackwardDescriptor
-    args_type: ClassVar[type[Args]] = WeightedNllBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,13 +199,9 @@ class WeightedSoftCrossEntropyPlan(ClassItemsPlan):
     __slots__ = ()
     op = "loss_cross_entropy_soft_weighted_{T}"
     kind = LossKind.CROSS_ENTROPY
-    descriptor_type: ClassVar[type[Descriptor]] = WeightedSoftCrossEntropyDescriptor
-    args_type: ClassVar[type[Args]] = WeightedSoftCrossEntropyArgs
     shapes: ClassVar = {**ClassItemsPlan.shapes, "target": "input_shape", "dtarget": "input_shape"}
 
 
 class WeightedSoftCrossEntropyBackwardPlan(WeightedSoftCrossEntropyPlan):
     __slots__ = ()
     op = "loss_cross_entropy_soft_weighted_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = WeightedSoftCrossEntropyBackwardDescriptor
-    args_type: ClassVar[type[Args]] = WeightedSoftCrossEntropyBackwardArgs

@@ -296,7 +296,7 @@ struct SoftCrossEntropyRows : RowDefaults {
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
 };
 
-// The same with the gradient of the targets, which needs the logits as they were.
+// The gradients of soft targets and of their logits; the first needs the logits as they were.
 template <class T>
 struct SoftCrossEntropyTargetRows : SoftCrossEntropyRows<T> {
     static constexpr int kHeldBytes = 64;
