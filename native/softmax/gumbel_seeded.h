@@ -37,7 +37,7 @@ struct WithNoise : Base {
     BK_HD Near near(const Row& row, int64_t j) const {
         Near near{j, {}};
         const uint64_t number = static_cast<uint64_t>(row.place) + static_cast<uint64_t>(j * step);
-#if BK_ON_GPU
+#if BK_IN_KERNEL
         if (are_together && j % kTogether == 0) {
             stream.template block_words<kTogether>(number, near.word);
             return near;
