@@ -226,7 +226,7 @@ IN_PART = $(foreach f,$(1),$(if $(or $(if $(strip $(FAMILIES)),,all),$(filter co
 NATIVE_CU := $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED))
 NATIVE_CPU := $(call IN_PART,$(call NATIVE,*_cpu.cpp))
 CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/abi/library.o
-FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(OUT)/fibers/obj/core/abi/library.o
+FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(BUILD)/fibers/obj/core/device.o $(OUT)/fibers/obj/core/abi/library.o
 CUDA_OBJECTS := $(UNITS:%=$(GLUE)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) $(OUT)/cuda/obj/core/abi/library.o
 
 cpu-library cuda-library fibers-library: %-library: $(OUT)/%/libbaracuda_kernels.so
@@ -262,7 +262,7 @@ $(BUILD)/fibers/obj/%.o: tests/gpu_on_threads/%.cpp Makefile
 $(OUT)/fibers/obj/core/abi/library.o: native/core/abi/library.cpp $(BUILD)/commit.txt $(CONTENTS)/.stamp Makefile
 	@mkdir -p $(@D)
 	@$(call ARCHS_INC,) > $(OUT)/fibers/archs.inc
-	$(call COMPILE,core/abi/library) $(CXX) $(FIBER_FLAGS) $(INFO) -I$(CONTENTS) -I$(OUT)/fibers -DBK_BACKEND='"cpu\", \"kernels\": \"cuda"' -MMD -MP -c $< -o $@
+	$(call COMPILE,core/abi/library) $(CXX) $(FIBER_FLAGS) $(INFO) -I$(CONTENTS) -I$(OUT)/fibers -DBK_BACKEND='"cuda\", \"device\": \"fibers"' -MMD -MP -c $< -o $@
 
 $(OUT)/fibers/libbaracuda_kernels.so: $(FIBER_OBJECTS) native/version_script.map
 	@echo "$@"

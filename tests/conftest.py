@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pathlib
+import sys
 from collections.abc import Collection
 
 import numpy as np
@@ -11,10 +12,14 @@ import pytest
 import baracuda as bk
 from baracuda._optable import Op, ops
 from harness import SANITIZED
+from tools.oracle.numerics import itemsize
 
 TESTS = pathlib.Path(__file__).parent
 # Several test processes share the cores: idle OpenMP threads must not spin. Read when the library is opened.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+if bk.default_library().build_info.get("device") == "fibers":  # which brings a cuda.bindings of its own
+    sys.path.insert(0, str(TESTS / "gpu_on_threads" / "device"))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [sys.path[0], os.environ.get("PYTHONPATH")]))
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
@@ -33,6 +38,7 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("baracuda", "less of the tests by op, for tools under which each takes long")
     group.addoption("--op-a-row", action="store_true", help="one op of each row, of f32 where there is one")
+    group.addoption("--op-a-width", action="store_true", help="one op of each row and width of its dtype")
     group.addoption("--most-elements", type=int, default=2**63, metavar="N", help="no problems with longer arrays")
     group.addoption("--failures-at-once", action="store_true", help="print each when it happens")
 
@@ -56,25 +62,32 @@ class FailuresAtOnce:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a library of some families or dtypes (BARACUDA_LIB), tests by op are those of the ops that it has."""
-    left_out = set()
-    if {"families", "dtypes"} & bk.default_library().build_info.keys():
+    """Of a library of some families or dtypes (BARACUDA_LIB), tests by op and dtype are those of what it has."""
+    info, left_out = bk.default_library().build_info, set()
+    if {"families", "dtypes"} & info.keys():
         symbols = set(bk.default_library().symbols())
         left_out |= {op for op in ops() if f"baracuda_kernels_{op}_run" not in symbols}
-    if config.getoption("--op-a-row"):
-        left_out |= ops().keys() - one_a_row(ops().keys() - left_out)
-    named = {item: getattr(getattr(item, "callspec", None), "params", {}).get("op") for item in items}
-    absent = {item for item, op in named.items() if isinstance(op, str) and op in left_out}
+    if kinds := [kind for kind in ("row", "width") if config.getoption(f"--op-a-{kind}")]:
+        left_out |= ops().keys() - some_a_row(ops().keys() - left_out, kinds[-1] == "width")
+    if "dtypes" in info:
+        left_out |= {kind.token for kind in bk.ElementKind} - {*info["dtypes"]}
+    named = {item: getattr(getattr(item, "callspec", None), "params", {}).values() for item in items}
+    absent = {item for item, values in named.items() if left_out & {token_of(value) for value in values}}
     config.hook.pytest_deselected(items=list(absent))
     items[:] = [item for item in items if item not in absent]
 
 
-def one_a_row(names: Collection[str]) -> set[str]:
-    """Of each row the first op of dtype f32, or the first."""
-    chosen: dict[str, Op] = {}
+def token_of(value: object) -> str | None:
+    return value.token if isinstance(value, bk.ElementKind) else value if isinstance(value, str) else None
+
+
+def some_a_row(names: Collection[str], for_each_width: bool = False) -> set[str]:
+    """Of each row the first op of dtype f32, or the first; or one for each width of what T is."""
+    chosen: dict[tuple[str, int], Op] = {}
     for op in ops().values():
-        if op.name in names and ranks(op) < ranks(chosen.setdefault(op.row.name, op)):
-            chosen[op.row.name] = op
+        place = (op.row.name, itemsize(op.slots["T"]) if for_each_width and "T" in op.slots else 0)
+        if op.name in names and ranks(op) < ranks(chosen.setdefault(place, op)):
+            chosen[place] = op
     return {op.name for op in chosen.values()}
 
 

@@ -104,9 +104,8 @@ def check_idle(library, op, problem, idle):
         prepared = Launch(library, op, problem, null=null, shift={} if null else dict.fromkeys(problem.arrays, 1))
         assert prepared.run() == 0, last_error(library)
         assert last_error(library) == MARKER
-        for name, buffer in prepared.buffers.items():
-            if buffer is not None:
-                buffer.check(f"{op}: {name}", written=False)
+        for name, buffer in prepared.given.items():
+            buffer.check(f"{op}: {name}", written=False)
     assert can_implement(library, op, problem) == (0, "")
     assert workspace_size(library, op, problem) == 0
 

@@ -23,9 +23,8 @@ def check_zeroed(library, op, problem, zeroed):
         else:
             assert status == 0, last_error(library)
         prepared.memory.synchronize()
-        for name, buffer in prepared.buffers.items():
-            if buffer is not None:
-                buffer.check(f"{op}: {name}", written=name == zeroed)
+        for name, buffer in prepared.given.items():
+            buffer.check(f"{op}: {name}", written=name == zeroed)
         if zeroed not in null:
             assert not prepared.buffers[zeroed].bits().any()
     check_refused(library, op, problem, 1, f"{zeroed} is 0x", shift={zeroed: 1})

@@ -10,6 +10,7 @@ import pytest
 
 from harness import ROOT
 from harness.child import child_environment
+from test_readme import blocks
 
 HEAD = """import numpy as np
 
@@ -67,7 +68,8 @@ WRONG = {
 
 
 CHECKERS = ["mypy", *(["pyright"] if importlib.util.find_spec("pyright") else [])]
-EXAMPLES = sorted((ROOT / "tests" / "examples" / "python").glob("*.py"))
+EXAMPLES = {path.stem: path.read_text() for path in sorted((ROOT / "tests" / "examples" / "python").glob("*.py"))}
+EXAMPLES |= {f"readme_{i}": code for i, code in enumerate(blocks("python"), 1)}
 
 
 def checked(checker, path):
@@ -103,8 +105,8 @@ def test_what_is_wrong_is_an_error(said, line):
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
-@pytest.mark.parametrize("example", [path.name for path in EXAMPLES])
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_examples(checker, example, tmp_path):
-    path = tmp_path / example
-    path.write_text(next(each for each in EXAMPLES if each.name == example).read_text())
+    path = tmp_path / f"{example}.py"
+    path.write_text(EXAMPLES[example])
     assert checked(checker, path) == {}

@@ -32,7 +32,7 @@ def test_returns_while_the_stream_is_held_back(library, op, workspace):
             held.hold(handle)
             assert in_thread(lambda: prepared.run(handle)) == 0
             assert is_waiting(handle)
-            for name, buffer in prepared.buffers.items():
+            for name, buffer in prepared.given.items():
                 buffer.check(f"{op}: {name} before its turn", written=False)
         cuda_check(runtime.cudaStreamSynchronize(handle))
         check(library, case, op, problem, prepared, workspace, reference=outcome)

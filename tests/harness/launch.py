@@ -134,6 +134,11 @@ class Launch:
             return [*arguments, ffi.NULL, 0]
         return [*arguments, ffi.cast("void*", self.workspace.pointer), self.workspace.shape[0]]
 
+    @property
+    def given(self) -> dict[str, Guarded]:
+        """The buffers that are not NULL."""
+        return {name: buffer for name, buffer in self.buffers.items() if buffer is not None}
+
     def run(self, stream: int = 0) -> int:
         handle = self.library.ffi.cast("void*", stream)
         return self.library.function(self.op)(*self.arguments, handle)
@@ -163,10 +168,9 @@ def launch(library, op, problem, *, workspace=None, **options) -> Outcome:
 
 
 def claims_determinism(library, op: str, workspace) -> bool:
-    """By the op table; the CPU library is deterministic throughout, unless the kernels are CUDA's (make fibers)."""
+    """By the op table; the CPU library is deterministic throughout."""
     claim = OPS[op][0].deterministic
-    is_fixed = library.backend == "cpu" and "kernels" not in library.build_info
-    return is_fixed or claim == "yes" or (claim == "workspace" and workspace is not None)
+    return library.backend == "cpu" or claim == "yes" or (claim == "workspace" and workspace is not None)
 
 
 __all__ = [

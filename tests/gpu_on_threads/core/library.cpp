@@ -36,19 +36,22 @@ SortBuffers carve_sort(Carver* carver, int64_t count, uint32_t) {
     return buffers;
 }
 
-Status sort_pairs(const Launch&, SortBuffers* buffers, int64_t count, uint32_t largest_key) {
-    const uint32_t* const keys = buffers->keys[0];
-    std::vector<uint32_t> order(static_cast<size_t>(count));
-    std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(), [keys](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
-    for (size_t i = 0; i < order.size(); ++i) {
-        if (keys[i] > largest_key) fibers::die("a key is larger than the caller says");
-        buffers->keys[1][i] = keys[order[i]];
-        buffers->values[1][i] = buffers->values[0][order[i]];
-    }
+Status sort_pairs(const Launch& launch, SortBuffers* buffers, int64_t count, uint32_t largest_key) {
+    const SortBuffers of = *buffers;
     std::swap(buffers->keys[0], buffers->keys[1]);
     std::swap(buffers->values[0], buffers->values[1]);
-    return Status::kOk;
+    const auto sort = [of, count, largest_key] {
+        const uint32_t* const keys = of.keys[0];
+        std::vector<uint32_t> order(static_cast<size_t>(count));
+        std::iota(order.begin(), order.end(), 0u);
+        std::stable_sort(order.begin(), order.end(), [keys](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
+        for (size_t i = 0; i < order.size(); ++i) {
+            if (keys[i] > largest_key) fibers::die("a key is larger than the caller says");
+            of.keys[1][i] = keys[order[i]];
+            of.values[1][i] = of.values[0][order[i]];
+        }
+    };
+    return submitted(device::submit(launch.stream, sort), "sort");
 }
 
 size_t library_workspace() { return 0; }

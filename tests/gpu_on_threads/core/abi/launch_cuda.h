@@ -1,12 +1,14 @@
-// Stands in for native/core/abi/launch_cuda.h: runs a kernel's blocks one after another, a fiber each for their threads.
+// Stands in for native/core/abi/launch_cuda.h: a kernel's blocks run one after another, a fiber each for their threads.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <tuple>
 
 #include "core/abi/launch.h"
 #include "core/abi/status.h"
+#include "core/device.h"
 
 namespace bk {
 
@@ -17,33 +19,43 @@ struct Grid {
     unsigned shared = 0;
 };
 
-template <class... P, class... A>
-Status launch_kernel(const Launch&, const Grid& grid, void (*kernel)(P...), const A&... arguments) {
+// The blocks of a grid, one after another.
+inline void run_grid(const Grid& grid, const std::function<void()>& kernel) {
     const std::lock_guard<std::mutex> alone(fibers::one_launch);
     static unsigned launches = 0;  // what does not depend on the order of threads has the same results from launch to launch
     const bool reversed = launches++ & 1;
-    auto call = [&] { kernel(static_cast<P>(arguments)...); };
-    fibers::body = [](void* p) { (*static_cast<decltype(call)*>(p))(); };
-    fibers::body_argument = &call;
+    fibers::body = [](void* p) { (*static_cast<const std::function<void()>*>(p))(); };
+    fibers::body_argument = const_cast<std::function<void()>*>(&kernel);
     fibers::on_switch = [](unsigned t) { threadIdx = {t % blockDim.x, t / blockDim.x, 0}; };
     gridDim = grid.blocks;
     blockDim = grid.threads;
     fibers::threads = blockDim.x * blockDim.y;
-    if (fibers::threads == 0 || fibers::threads > fibers::kMostThreads || gridDim.x == 0 || gridDim.y == 0 ||
-        gridDim.y > 65535 || gridDim.z == 0 || gridDim.z > 65535 || grid.shared > 49152)
-        return fail(Status::kInternal, "kernel launch failed: no such grid: %u, %u, %u blocks of %u threads", gridDim.x,
-                    gridDim.y, gridDim.z, fibers::threads);
     for (blockIdx.z = 0; blockIdx.z < gridDim.z; ++blockIdx.z)
         for (blockIdx.y = 0; blockIdx.y < gridDim.y; ++blockIdx.y)
             for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) fibers::run_block(reversed);
-    return Status::kOk;
+}
+
+inline Status submitted(device::Error error, const char* what) {
+    if (error == device::kOk) return Status::kOk;
+    return fail(Status::kInternal, "%s failed: invalid resource handle (cudaErrorInvalidResourceHandle)", what);
+}
+
+template <class... P, class... A>
+Status launch_kernel(const Launch& launch, const Grid& grid, void (*kernel)(P...), const A&... arguments) {
+    const unsigned threads = grid.threads.x * grid.threads.y;
+    if (threads == 0 || threads > fibers::kMostThreads || grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.y > 65535 ||
+        grid.blocks.z == 0 || grid.blocks.z > 65535 || grid.shared > 49152)
+        return fail(Status::kInternal, "kernel launch failed: no such grid: %u, %u, %u blocks of %u threads", grid.blocks.x,
+                    grid.blocks.y, grid.blocks.z, threads);
+    std::tuple<P...> values{static_cast<P>(arguments)...};
+    const std::function<void()> call = [kernel, values = std::move(values)] { std::apply(kernel, values); };
+    return submitted(device::submit(launch.stream, [grid, call] { run_grid(grid, call); }), "kernel launch");
 }
 
 inline int device_arch() { return 80; }
 
-inline Status fill_bytes(const Launch&, void* destination, int value, size_t bytes) {
-    memset(destination, value, bytes);
-    return Status::kOk;
+inline Status fill_bytes(const Launch& launch, void* destination, int value, size_t bytes) {
+    return submitted(device::submit(launch.stream, [=] { memset(destination, value, bytes); }), "cudaMemsetAsync");
 }
 
 constexpr int64_t kMaxGridX = INT32_MAX;

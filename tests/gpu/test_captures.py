@@ -23,7 +23,7 @@ def test_capture_and_replay(library, op, workspace):
         status = prepared.run(handle)
         graph = cuda_check(runtime.cudaStreamEndCapture(handle))
         assert status == 0
-        for name, buffer in prepared.buffers.items():
+        for name, buffer in prepared.given.items():
             buffer.check(f"{op}: {name} during the capture", written=False)
         replay = cuda_check(runtime.cudaGraphInstantiate(graph, 0))
         for inputs, reference, want in (
@@ -31,7 +31,7 @@ def test_capture_and_replay(library, op, workspace):
             (direct_other, outcome_other, other),
             (direct, outcome, problem),
         ):
-            for name, buffer in prepared.buffers.items():
+            for name, buffer in prepared.given.items():
                 buffer.image = inputs.buffers[name].image
                 buffer.block.write(buffer.image)
             prepared.workspace and prepared.workspace.set_bits(NAN_POISON)

@@ -1,0 +1,1 @@
+"""Stands in for cuda.bindings where the library of BARACUDA_LIB runs its kernels on fibers (make fibers)."""

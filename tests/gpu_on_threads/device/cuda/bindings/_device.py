@@ -1,0 +1,99 @@
+"""The device of the library whose kernels run on fibers: its memory, which the host cannot read, and its functions."""
+
+import bisect
+import ctypes
+import mmap
+import os
+import threading
+
+_SIZE = 1 << 34  # address space, of which only what is written takes memory
+_ALIGNMENT = 512
+_FRESH, _FREED = 0xCD, 0xDD
+_MOST_POISONED = 1 << 26
+
+_P, _N, _I = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+_FUNCTIONS = {
+    "memory": (None, _P, _N),
+    "stream": (_N, _I),
+    "close": (_I, _N),
+    "set": (_I, _N, _P, _I, _N),
+    "copy": (_I, _N, _P, _P, _N),
+    "await": (_I, _N, _P, ctypes.c_uint32),
+    "synchronize": (_I, _N),
+    "synchronize_all": (None,),
+    "query": (_I, _N),
+    "begin": (_I, _N),
+    "end": (_P, _N),
+    "is_capturing": (_I, _N),
+    "instance": (_P, _P),
+    "launch": (_I, _P, _N),
+    "drop": (None, _P),
+}
+
+
+class Device:
+    def __init__(self):
+        library = ctypes.CDLL(os.environ["BARACUDA_LIB"])
+        for name, (result, *parameters) in _FUNCTIONS.items():
+            function = library[f"baracuda_kernels_device_{name}"]
+            function.restype, function.argtypes = result, parameters
+            setattr(self, f"{name}_", function)
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = _P
+        libc.mmap.argtypes = (_P, _N, _I, _I, _I, ctypes.c_long)
+        unreserved = 0x4000  # MAP_NORESERVE
+        self.begin = libc.mmap(None, _SIZE, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | unreserved, -1, 0)
+        if self.begin == _P(-1).value:
+            raise MemoryError(f"{_SIZE} bytes of address space")
+        self.memory_(self.begin, _SIZE)
+        self._lock = threading.Lock()
+        self._free = [(self.begin, _SIZE)]  # (address, bytes), by address
+        self._taken = {}
+
+    def holds(self, address):
+        return self.begin <= address < self.begin + _SIZE
+
+    def allocate(self, nbytes):
+        """An address, or 0 where there is no room."""
+        size = -(-max(nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
+        with self._lock:
+            for i, (address, room) in enumerate(self._free):
+                if room >= size:
+                    self._free[i : i + 1] = [(address + size, room - size)] if room > size else []
+                    self._taken[address] = size
+                    break
+            else:
+                return 0
+        self._poison(address, size, _FRESH)
+        return address
+
+    def free(self, address):
+        """Whether the address was one; all work is done first."""
+        self.synchronize_all_()
+        with self._lock:
+            size = self._taken.pop(address, 0)
+        if not size:
+            return False
+        self._poison(address, size, _FREED)
+        with self._lock:
+            bisect.insort(self._free, (address, size))
+            self._join()
+        return True
+
+    def _poison(self, address, size, byte):
+        stream = self.stream_(0)
+        self.set_(stream, address, byte, min(size, _MOST_POISONED))
+        self.close_(stream)
+
+    def _join(self):
+        joined = self._free[:1]
+        for address, size in self._free[1:]:
+            last, length = joined[-1]
+            if last + length == address:
+                joined[-1] = (last, length + size)
+            else:
+                joined.append((address, size))
+        self._free = joined
+
+
+DEVICE = Device()
