@@ -261,7 +261,7 @@ $(BUILD)/fibers/obj/%.o: tests/gpu_on_threads/%.cpp Makefile
 
 $(OUT)/fibers/obj/core/abi/library.o: native/core/abi/library.cpp $(BUILD)/commit.txt $(CONTENTS)/.stamp Makefile
 	@mkdir -p $(@D)
-	@$(call ARCHS_INC,) > $(OUT)/fibers/archs.inc
+	@$(call ARCHS_INC,"sm_80") > $(OUT)/fibers/archs.inc
 	$(call COMPILE,core/abi/library) $(CXX) $(FIBER_FLAGS) $(INFO) -I$(CONTENTS) -I$(OUT)/fibers -DBK_BACKEND='"cuda\", \"device\": \"fibers"' -MMD -MP -c $< -o $@
 
 $(OUT)/fibers/libbaracuda_kernels.so: $(FIBER_OBJECTS) native/version_script.map
