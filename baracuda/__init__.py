@@ -165,6 +165,7 @@ _OPS = {
     ),
     "norm.batch": "BatchNormTraining BatchNormTrainingBackward BatchNormInference",
     "norm.channels": ("BatchNorm BatchNormBackward GroupNorm GroupNormBackward InstanceNorm InstanceNormBackward"),
+    "norm.groups": "GroupNormChannelsLast GroupNormChannelsLastBackward",
     "norm.lengths": "L2Normalize L2NormalizeBackward WeightNorm WeightNormBackward",
     "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
     "norm.sums": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",

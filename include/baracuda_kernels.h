@@ -13167,6 +13167,62 @@ BARACUDA_API int32_t baracuda_kernels_batch_norm_training_backward_f64_can_imple
 BARACUDA_API size_t baracuda_kernels_batch_norm_training_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last);
 
 /*
+ * group_norm_channels_last_{T}  (T: f32 f16 bf16 f64)
+ * y = (x - mean) * rstd * gamma + beta, mean and rstd = 1 / sqrt(variance + eps) of a group: of each of num_groups
+ * equal parts of an item's channels, n * num_groups + part. gamma and beta have one element a channel, NULL stands
+ * for 1 and 0. With num_groups = c_extent it is instance norm. y may be x.
+ *   in    x: T [n_extent, spatial_extent, c_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    beta: T.compute [c_extent], may be NULL
+ *   out   y: T [n_extent, spatial_extent, c_extent]
+ *   out   saved_mean: T.compute [group_count]
+ *   out   saved_rstd: T.compute [group_count]
+ *   workspace optional: reads x in the order of memory, and spreads the sums over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps);
+
+/*
+ * group_norm_channels_last_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h = dy * gamma and xh = (x - mean) * rstd: dx = rstd * (h - mean of h - xh * mean of h * xh), means over a
+ * group, dgamma = sum over a channel of dy * xh, dbeta = sum over a channel of dy. Without items dgamma and dbeta
+ * are 0. dx may be dy or x.
+ *   in    dy: T [n_extent, spatial_extent, c_extent]
+ *   in    x: T [n_extent, spatial_extent, c_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    saved_mean: T.compute [group_count]
+ *   in    saved_rstd: T.compute [group_count]
+ *   out   dx: T [n_extent, spatial_extent, c_extent]
+ *   out   dgamma: T.compute [c_extent], may be NULL
+ *   out   dbeta: T.compute [c_extent], may be NULL
+ *   workspace optional: sums over channels in the order of memory, and all gradients from one pass over them
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_backward_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_backward_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_backward_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups);
+
+/*
  * l2_normalize_{T}  (T: f32 f16 bf16 f64)
  * y = x / max(|x|, eps), |x| the Euclidean norm over the axes in norm_axes_mask, which neither overflows nor
  * vanishes before it must; norm_out is |x| of each row, row-major, f32 for 16-bit T. norm_total_extent is the

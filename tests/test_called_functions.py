@@ -92,7 +92,7 @@ def array_of(spec, problem, argument):
     if shape == "row_count":
         axes, extents = axes_of(spec, problem), problem.host["shape"]
         return cells(array).reshape([1 if a in axes else extent for a, extent in enumerate(extents)])
-    if shape == "group_count" and problem.scalars["group_kind"]:
+    if shape == "group_count" and problem.scalars.get("group_kind", 1):
         return cells(array).reshape(problem.scalars["n_extent"], -1)
     if shape == "results" and problem.scalars["reduction_mode"]:
         return cells(array).reshape(())
