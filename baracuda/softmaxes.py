@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from baracuda import descriptor
 from baracuda._scalars import INT32_MAX, as_integer, as_real
-from baracuda.descriptor import Descriptor, ShapedDescriptor
+from baracuda.descriptor import ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, SoftmaxKind
 from baracuda.operands import Args, Viewable
@@ -270,8 +270,6 @@ class _AlongAxisPlan(Plan):
 class SoftmaxPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "{kind}_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = SoftmaxDescriptor
-    args_type: ClassVar[type[Args]] = SoftmaxArgs
     elsewhere: ClassVar = {
         SoftmaxKind.GUMBEL_SOFTMAX: "GumbelSoftmaxPlan", SoftmaxKind.SPARSEMAX: "SparsemaxPlan",
         SoftmaxKind.ENTMAX15: "Entmax15Plan",
@@ -281,8 +279,6 @@ class SoftmaxPlan(_AlongAxisPlan):
 class SoftmaxBackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "{kind}_backward_{T}"
-    descriptor_type = SoftmaxBackwardDescriptor
-    args_type = SoftmaxBackwardArgs
     elsewhere: ClassVar = {
         SoftmaxKind.GUMBEL_SOFTMAX: "GumbelSoftmaxBackwardPlan", SoftmaxKind.SPARSEMAX: "SparsemaxBackwardPlan",
         SoftmaxKind.ENTMAX15: "Entmax15BackwardPlan",
@@ -293,8 +289,6 @@ class GumbelSoftmaxPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "gumbel_softmax_{T}"
     kind = SoftmaxKind.GUMBEL_SOFTMAX
-    descriptor_type: ClassVar[type[Descriptor]] = GumbelSoftmaxDescriptor
-    args_type: ClassVar[type[Args]] = GumbelSoftmaxArgs
 
 
 class GumbelSoftmaxBackwardPlan(_AlongAxisPlan):
@@ -303,8 +297,6 @@ class GumbelSoftmaxBackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "gumbel_softmax_backward_{T}"
     kind = SoftmaxKind.GUMBEL_SOFTMAX
-    descriptor_type: ClassVar[type[Descriptor]] = GumbelSoftmaxBackwardDescriptor
-    args_type: ClassVar[type[Args]] = GumbelSoftmaxBackwardArgs
 
 
 class GumbelSoftmaxSeededPlan(_AlongAxisPlan):
@@ -313,73 +305,53 @@ class GumbelSoftmaxSeededPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "gumbel_softmax_seeded_{T}"
     kind = SoftmaxKind.GUMBEL_SOFTMAX
-    descriptor_type: ClassVar[type[Descriptor]] = GumbelSoftmaxSeededDescriptor
-    args_type: ClassVar[type[Args]] = GumbelSoftmaxSeededArgs
 
 
 class GumbelSoftmaxSeededBackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "gumbel_softmax_seeded_backward_{T}"
     kind = SoftmaxKind.GUMBEL_SOFTMAX
-    descriptor_type: ClassVar[type[Descriptor]] = GumbelSoftmaxSeededBackwardDescriptor
-    args_type: ClassVar[type[Args]] = GumbelSoftmaxSeededBackwardArgs
 
 
 class SparsemaxPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "sparsemax_{T}"
     kind = SoftmaxKind.SPARSEMAX
-    descriptor_type: ClassVar[type[Descriptor]] = SparsemaxDescriptor
-    args_type: ClassVar[type[Args]] = SparsemaxArgs
 
 
 class SparsemaxBackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "sparsemax_backward_{T}"
     kind = SoftmaxKind.SPARSEMAX
-    descriptor_type = SparsemaxBackwardDescriptor
-    args_type = SparsemaxBackwardArgs
 
 
 class MaskedSoftmaxPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "masked_{kind}_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = MaskedSoftmaxDescriptor
-    args_type: ClassVar[type[Args]] = MaskedSoftmaxArgs
 
 
 class MaskedSoftmaxBackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "masked_{kind}_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = MaskedSoftmaxBackwardDescriptor
-    args_type: ClassVar[type[Args]] = MaskedSoftmaxBackwardArgs
 
 
 class SoftmaxToF32Plan(_AlongAxisPlan):
     __slots__ = ()
     op = "{kind}_to_f32_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = SoftmaxToF32Descriptor
-    args_type: ClassVar[type[Args]] = SoftmaxToF32Args
 
 
 class SoftmaxToF32BackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "{kind}_to_f32_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = SoftmaxToF32BackwardDescriptor
-    args_type: ClassVar[type[Args]] = SoftmaxToF32BackwardArgs
 
 
 class Entmax15Plan(_AlongAxisPlan):
     __slots__ = ()
     op = "entmax15_{T}"
     kind = SoftmaxKind.ENTMAX15
-    descriptor_type: ClassVar[type[Descriptor]] = Entmax15Descriptor
-    args_type: ClassVar[type[Args]] = Entmax15Args
 
 
 class Entmax15BackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "entmax15_backward_{T}"
     kind = SoftmaxKind.ENTMAX15
-    descriptor_type: ClassVar[type[Descriptor]] = Entmax15BackwardDescriptor
-    args_type: ClassVar[type[Args]] = Entmax15BackwardArgs
