@@ -170,8 +170,8 @@ _OPS = {
     "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
     "norm.sums": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "reduce": (
-        "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace TraceBackward ReduceAxes MomentsAxes "
-        "ArgReduceAxes MeanAxes"
+        "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo ReduceToBackward Trace TraceBackward "
+        "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes"
     ),
     "rotary": (
         "Rope RopeBackward RopePositions RopePositionsBackward RopeApply RopeApplyBackward RopeApplyThd "

@@ -1,8 +1,8 @@
 """Group and instance norm with channels last, and their gradients.
 
-Groups are num_groups equal parts of an item's channels, which are the last axis, over the axes between the first and it;
-of InstanceNorm a channel of an item is a group. Parameters, statistics and their gradients are f32 beside 16-bit
-activations.
+Groups are num_groups equal parts of an item's channels, which are the last axis, over the axes between the first and
+it; with as many groups as channels it is instance norm. Parameters, statistics and their gradients are f32 beside
+16-bit activations.
 """
 
 from __future__ import annotations

@@ -28,11 +28,8 @@ class Grouped:
     def __init__(self, problem):
         n, c, s = (problem.scalars[name] for name in EXTENTS)
         parts = max(problem.scalars["num_groups"], 1)
-        self.shape, self.of_rows, self.of_channel = (
-            (n, s, parts, c // parts),
-            (n, 1, parts, 1),
-            (1, 1, parts, c // parts),
-        )
+        self.shape, self.of_rows = (n, s, parts, c // parts), (n, 1, parts, 1)
+        self.of_channel = (1, 1, parts, c // parts)
         self.whole, self.terms = (n, s, c), s * (c // parts)
         self._problem = problem
 
@@ -102,7 +99,8 @@ def backward_reference(problem):
 
 # [N, C, S], and numbers of groups.
 SHAPES = {
-    "plain": ((3, 4, 6), (1, 2, 4)), "one": ((1, 1, 1), (1,)), "line": ((1, 1, 37), (1,)), "items": ((29, 2, 1), (1, 2)),
+    "plain": ((3, 4, 6), (1, 2, 4)), "one": ((1, 1, 1), (1,)), "line": ((1, 1, 37), (1,)),
+    "items": ((29, 2, 1), (1, 2)),
     "no_spatial": ((33, 12, 1), (1, 4)), "short": ((9, 8, 3), (1, 2, 4, 8)), "odd": ((4, 6, 49), (2, 3)),
     "tens": ((2, 40, 65), (4,)), "square": ((8, 16, 196), (1, 4, 16)), "few": ((2, 4, 3001), (1, 4)),
     "many_channels": ((3, 300, 5), (3, 300)), "many_items": ((301, 4, 9), (2,)), "wide": ((2, 1030, 4), (1, 2)),
