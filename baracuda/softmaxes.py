@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from baracuda import descriptor
 from baracuda._scalars import INT32_MAX, as_integer, as_real
-from baracuda.descriptor import ShapedDescriptor
+from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, SoftmaxKind
 from baracuda.operands import Args, Viewable
@@ -72,20 +72,6 @@ class SoftmaxBackwardDescriptor(SoftmaxDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class GumbelSoftmaxDescriptor(_AlongAxis):
-    """input_shape is of rank 1 to 8."""
-
-    input_shape: tuple[int, ...] = _shape()
-    softmax_axis: int = _axis()
-    temperature: float = descriptor.checked(_temperature)
-    hard: bool = descriptor.flag()
-
-    @property
-    def inv_tau(self) -> float:
-        return 1 / self.temperature
-
-
-@dataclasses.dataclass(frozen=True)
 class GumbelSoftmaxBackwardDescriptor(_AlongAxis):
     """input_shape is of rank 1 to 8."""
 
@@ -98,24 +84,31 @@ class GumbelSoftmaxBackwardDescriptor(_AlongAxis):
         return 1 / self.temperature
 
 
+@dataclasses.dataclass(frozen=True)
+class GumbelSoftmaxDescriptor(GumbelSoftmaxBackwardDescriptor):
+    """input_shape is of rank 1 to 8."""
+
+    hard: bool = descriptor.flag()
+
+
 def _word(name: str, value: object) -> int:
     return as_integer(name, value, 0, 2**64 - 1)
 
 
 @dataclasses.dataclass(frozen=True)
-class GumbelSoftmaxSeededDescriptor(GumbelSoftmaxDescriptor):
-    """Element e of the input, in row-major order, has number offset + e of the stream of the seed."""
-
+class _OfSeed(Descriptor):
     seed: int = descriptor.checked(_word, default=0)
     offset: int = descriptor.checked(_word, default=0)
 
 
 @dataclasses.dataclass(frozen=True)
-class GumbelSoftmaxSeededBackwardDescriptor(GumbelSoftmaxBackwardDescriptor):
-    """seed and offset are those of the forward op."""
+class GumbelSoftmaxSeededDescriptor(_OfSeed, GumbelSoftmaxDescriptor):
+    """Element e of the input, in row-major order, has number offset + e of the stream of the seed."""
 
-    seed: int = descriptor.checked(_word, default=0)
-    offset: int = descriptor.checked(_word, default=0)
+
+@dataclasses.dataclass(frozen=True)
+class GumbelSoftmaxSeededBackwardDescriptor(_OfSeed, GumbelSoftmaxBackwardDescriptor):
+    """seed and offset are those of the forward op."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,27 +124,20 @@ class SparsemaxBackwardDescriptor(SparsemaxDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class MaskedSoftmaxDescriptor(_AlongAxis):
+class MaskedSoftmaxBackwardDescriptor(SoftmaxDescriptor):
+    """scale is that of the forward op, or 1 for the gradient of the bias."""
+
+    scale: float = descriptor.real(default=1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedSoftmaxDescriptor(MaskedSoftmaxBackwardDescriptor):
     """A softmax, or its logarithm, of scale * x + bias. is_causal: softmax_axis is the last, that of keys, and the one
     before it that of queries, of which the first is at the position query_offset of the keys.
     """
 
-    kind: SoftmaxKind = descriptor.choice(SoftmaxKind)
-    input_shape: tuple[int, ...] = _shape()
-    softmax_axis: int = _axis()
-    scale: float = descriptor.real(default=1.0)
     is_causal: bool = descriptor.flag()
     query_offset: int = descriptor.checked(as_integer, default=0)
-
-
-@dataclasses.dataclass(frozen=True)
-class MaskedSoftmaxBackwardDescriptor(_AlongAxis):
-    """scale is that of the forward op, or 1 for the gradient of the bias."""
-
-    kind: SoftmaxKind = descriptor.choice(SoftmaxKind)
-    input_shape: tuple[int, ...] = _shape()
-    softmax_axis: int = _axis()
-    scale: float = descriptor.real(default=1.0)
 
 
 class SoftmaxToF32Descriptor(SoftmaxDescriptor):
