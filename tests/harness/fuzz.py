@@ -394,7 +394,7 @@ def cells_of(extents, strides, size: int) -> np.ndarray:
 class Fuzzer:
     def __init__(self, library, seed: int, log):
         self.library, self.seed, self.log = library, seed, log
-        self.slots = [Slot(SLOT_PAGES) for _ in range(9)]
+        self.slots = [Slot(SLOT_PAGES) for _ in range(1 + max(len(ROWS[name].pointers) for name in DRAWN))]
         self.ran = 0
 
     def place(self, rng, call: Call) -> dict:
