@@ -165,12 +165,13 @@ _OPS = {
     ),
     "norm.batch": "BatchNormTraining BatchNormTrainingBackward BatchNormInference",
     "norm.channels": ("BatchNorm BatchNormBackward GroupNorm GroupNormBackward InstanceNorm InstanceNormBackward"),
+    "norm.groups": "GroupNormChannelsLast GroupNormChannelsLastBackward",
     "norm.lengths": "L2Normalize L2NormalizeBackward WeightNorm WeightNormBackward",
     "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
     "norm.sums": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "reduce": (
-        "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo Trace TraceBackward ReduceAxes MomentsAxes "
-        "ArgReduceAxes MeanAxes"
+        "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo ReduceToBackward Trace TraceBackward "
+        "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes"
     ),
     "rotary": (
         "Rope RopeBackward RopePositions RopePositionsBackward RopeApply RopeApplyBackward RopeApplyThd "

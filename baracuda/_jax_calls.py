@@ -15,7 +15,16 @@ import numpy as np
 from baracuda import _jax_handler, functions
 from baracuda._functions.arrays import SCALARS, VIEWS, fitting, library_for
 from baracuda._functions.dispatch import Function, Prepared
-from baracuda._functions.gradients import FORMULAS, TRANSPOSED, Gradient, gradient_of, read_by_formula, refused
+from baracuda._functions.gradients import (
+    CTC,
+    FORMULAS,
+    TRANSPOSED,
+    Composed,
+    Gradient,
+    gradient_of,
+    read_by_formula,
+    refused,
+)
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from baracuda._lib import Library
 from baracuda.dtypes import ElementKind, as_element
@@ -180,12 +189,14 @@ def _gradients(
     spec = found.spec
     values = {**numbers, **kept} | {name: grads[at] for name, at in found.arriving.items()}
     values |= {name: jnp.zeros((), like[name].dtype) + jnp.zeros(like[name].shape, like[name].dtype)
-               for name in found.shaped}  # fmt: skip
+               for name in found.shaped if name in like}  # fmt: skip
     values |= found.extents_of({**numbers, **like}) | {"dtype": grads[0].dtype}
     if "dtype" in {n.name for n in spec.numbers}:
         values["dtype"] = next(iter(like.values())).dtype
 
-    def called(each: Spec, wanted: Sequence[bool] | None) -> Any:
+    def called(each: Spec | Composed, wanted: Sequence[bool] | None) -> Any:
+        if isinstance(each, Composed):
+            return each.of(_by_name, values)
         arrays = {a.name: values.get(a.name) for a in each.arrays}
         return _call(each, arrays, {n.name: values[n.name] for n in each.numbers}, wanted)
 
@@ -225,6 +236,19 @@ def _of_linear(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     x, rows = given["x"], dy.reshape(-1, dy.shape[-1])
     of_weight = _by_name("matmul", rows.mT, x.reshape(-1, x.shape[-1]))
     return {"x": _by_name("matmul", rows, given["weight"]), "weight": of_weight, "bias": rows.sum(0)}
+
+
+def _of_ctc(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """From the loss of each sample, not rounded to 16 bits, which is computed again."""
+    log_probs, *others = [given[name] for name in CTC]
+    wide = log_probs.astype(jnp.promote_types(log_probs.dtype, jnp.float32))
+    losses, alpha = _by_name("ctc_loss_forward", wide, *others, blank=given["blank"], reduction="none")
+    if given["reduction"] == "mean":
+        labels = jnp.clip(given["target_lengths"], 0, given["targets"].shape[1])
+        dy = dy / jnp.maximum(labels.sum(), 1).astype(dy.dtype)
+    dy = jnp.broadcast_to(dy.astype(log_probs.dtype), losses.shape)
+    numbers = {"blank": given["blank"], "zero_infinity": given["zero_infinity"], "reduction": "none"}
+    return {"log_probs": _by_name("ctc_loss_backward", dy, log_probs, *others, alpha, losses, **numbers)}
 
 
 def _by_name(name: str, *arguments: Any, **numbers: Any) -> Any:
@@ -267,6 +291,7 @@ OWN = {
     "cast": _Own(lambda dy, given: {"x": _by_name("cast", dy, given["like"]["x"].dtype)}),
     "matmul": _Own(_of_matmul, ("a", "b")),
     "linear": _Own(_of_linear, ("x", "weight")),
+    "ctc_loss": _Own(_of_ctc, CTC),
     **{name: _of_x(name) for name in TRANSPOSED},
     **{f"{name}_backward": _of_formula(name) for name in FORMULAS},
 }

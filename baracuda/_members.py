@@ -64,6 +64,9 @@ LINES: dict[str, dict[str, str]] = {
     "ReduceToOp": {
         "SUM": "sums over axes that were broadcast", "MAX": "maxima over axes that were broadcast",
         "MIN": "minima over axes that were broadcast", "PROD": "products over axes that were broadcast",
+        "MEAN": "means over axes that were broadcast", "VAR": "variances over axes that were broadcast",
+        "STD": "deviations over axes that were broadcast", "NORM2": "lengths over axes that were broadcast",
+        "LOG_SUM_EXP": "ln of the sums of e^x over axes that were broadcast",
     },
     "ArgReduceKind": {"ARGMAX": "the place of the first maximum", "ARGMIN": "the place of the first minimum"},
     "ReduceKind": {

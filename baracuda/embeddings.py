@@ -195,8 +195,6 @@ class EmbeddingPlan(Plan):
     op = "embedding{I}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING
-    descriptor_type = EmbeddingDescriptor
-    args_type = EmbeddingArgs
     names: ClassVar = {"padding_idx": "padding", "out": "output"}
 
 
@@ -205,8 +203,6 @@ class EmbeddingBackwardPlan(Plan):
     op = "embedding_backward{I}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BACKWARD
-    descriptor_type = EmbeddingBackwardDescriptor
-    args_type = EmbeddingBackwardArgs
     names: ClassVar = {"padding_idx": "padding"}
 
 
@@ -214,8 +210,6 @@ class EmbeddingBagPlan(Plan):
     __slots__ = ()
     op = "embedding_bag{I}_{T}"
     category = OpCategory.EMBEDDING
-    descriptor_type = EmbeddingBagDescriptor
-    args_type = EmbeddingBagArgs
     names: ClassVar = {"padding_idx": "padding", "out": "output"}
 
     @property
@@ -228,8 +222,6 @@ class EmbeddingBagBackwardPlan(Plan):
     __slots__ = ()
     op = "embedding_bag_backward{I}_{T}"
     category = OpCategory.EMBEDDING
-    descriptor_type = EmbeddingBagBackwardDescriptor
-    args_type = EmbeddingBagBackwardArgs
     names: ClassVar = {"padding_idx": "padding"}
 
     @property
@@ -243,8 +235,6 @@ class EmbeddingBagWeightedPlan(Plan):
     op = "embedding_bag_weighted{I}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_WEIGHTED
-    descriptor_type = EmbeddingBagWeightedDescriptor
-    args_type = EmbeddingBagWeightedArgs
     names: ClassVar = {"padding_idx": "padding", "out": "output"}
 
 
@@ -253,8 +243,6 @@ class EmbeddingBagWeightedBackwardPlan(Plan):
     op = "embedding_bag_weighted_backward{I}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_WEIGHTED_BACKWARD
-    descriptor_type = EmbeddingBagWeightedBackwardDescriptor
-    args_type = EmbeddingBagWeightedBackwardArgs
     names: ClassVar = {"padding_idx": "padding"}
 
 
@@ -263,8 +251,6 @@ class EmbeddingBagWeightsBackwardPlan(Plan):
     op = "embedding_bag_weights_backward{I}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_WEIGHTS_BACKWARD
-    descriptor_type = EmbeddingBagWeightsBackwardDescriptor
-    args_type = EmbeddingBagWeightsBackwardArgs
     names: ClassVar = {"padding_idx": "padding"}
 
 
@@ -273,8 +259,6 @@ class EmbeddingBagMaxPlan(Plan):
     op = "embedding_bag_max{I}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_MAX
-    descriptor_type = EmbeddingBagMaxDescriptor
-    args_type = EmbeddingBagMaxArgs
     names: ClassVar = {"padding_idx": "padding", "out": "output", "out_index": "output_index"}
 
 
@@ -283,6 +267,4 @@ class EmbeddingBagMaxBackwardPlan(Plan):
     op = "embedding_bag_max_backward_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_MAX_BACKWARD
-    descriptor_type = EmbeddingBagMaxBackwardDescriptor
-    args_type = EmbeddingBagMaxBackwardArgs
     names: ClassVar = {"out_index": "output_index"}

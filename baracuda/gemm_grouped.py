@@ -78,8 +78,6 @@ class GroupedGemmBackwardArgs(Args):
 class GroupedGemmPlan(_DensePlan):
     __slots__ = ()
     op = "grouped_gemm_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = GroupedGemmDescriptor
-    args_type: ClassVar[type[Args]] = GroupedGemmArgs
     shapes: ClassVar = {"b": "b_shape"}
 
 
@@ -87,6 +85,4 @@ class GroupedGemmBackwardPlan(_DensePlan):
     __slots__ = ()
     op = "grouped_gemm_backward_{T}"
     matrices = ("dd", "a", "b", "da", "db")
-    descriptor_type: ClassVar[type[Descriptor]] = GroupedGemmBackwardDescriptor
-    args_type: ClassVar[type[Args]] = GroupedGemmBackwardArgs
     shapes: ClassVar = {"b": "b_shape", "db": "b_shape"}

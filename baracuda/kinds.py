@@ -247,9 +247,14 @@ class ArgReduceKind(IntEnum):
 
 class ReduceToOp(IntEnum):
     SUM = 0
+    MEAN = 1
     MAX = 2
     MIN = 3
     PROD = 4
+    VAR = 5
+    STD = 6
+    NORM2 = 7
+    LOG_SUM_EXP = 12
 
 
 class SegmentKind(IntEnum):

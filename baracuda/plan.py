@@ -115,7 +115,7 @@ class Plan:
         """
         with naming(cls.__name__):
             stream_handle(stream)
-            if type(descriptor) is not cls.descriptor_type:  # a gradient's derives from the forward op's
+            if type(descriptor) is not cls.descriptor_type:  # a gradient's and its op's derive from one another
                 raise InvalidProblemError(
                     f"descriptor is of type {type(descriptor).__name__}, must be {cls.descriptor_type.__name__}"
                 )

@@ -7,6 +7,7 @@ evenly. Operands have any strides. Sums of f16 and bf16 are accumulated in f32.
 from __future__ import annotations
 
 import dataclasses
+import math
 from enum import IntEnum
 from typing import Any, ClassVar
 
@@ -184,11 +185,12 @@ class ArgReduceAxesDescriptor(_AxesDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class ReduceToDescriptor(Descriptor):
-    """Extents of output_shape are those of input_shape or 1; ranks are equal."""
+    """Extents of output_shape are those of input_shape or 1; ranks are equal. correction is of VAR and STD."""
 
     op: ReduceToOp = descriptor.choice(ReduceToOp)
     input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     output_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    correction: int = _correction()
 
     @property
     def kind(self) -> ReduceToOp:
@@ -205,6 +207,31 @@ class ReduceToDescriptor(Descriptor):
                 f"output_shape is {valid.output_shape}, must be input_shape {valid.input_shape}, or 1 along an axis"
             )
         return valid
+
+
+@dataclasses.dataclass(frozen=True)
+class ReduceToBackwardDescriptor(ReduceToDescriptor):
+    @property
+    def reduced(self) -> tuple[bool, ...]:
+        """Of each axis, whether it was reduced."""
+        return tuple([have != want for have, want in zip(self.input_shape, self.output_shape)])
+
+    @property
+    def rank(self) -> int:
+        return len(self.input_shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.input_shape
+
+    @property
+    def numel(self) -> int:
+        return product("x", self.input_shape)
+
+    @property
+    def inv_extent(self) -> float:
+        extents = [extent for extent, reduced in zip(self.input_shape, self.reduced) if reduced]
+        return 1 / max(math.prod(extents), 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -307,6 +334,11 @@ class ReduceBackwardArgs(Args):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ReduceToBackwardArgs(ReduceBackwardArgs):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class TraceBackwardArgs(Args):
     dy: Viewable
     dx: Viewable
@@ -321,8 +353,6 @@ class ReducePlan(Plan):
         ReduceKind.ANY: "BoolReducePlan", ReduceKind.ALL: "BoolReducePlan",
         ReduceKind.COUNT_NONZERO: "CountReducePlan",
     }  # fmt: skip
-    descriptor_type: ClassVar[type[Descriptor]] = ReduceDescriptor
-    args_type: ClassVar[type[Args]] = ReduceArgs
     shapes: ClassVar = {"x": "input_shape"}
 
     def step(self, name: str, strides: tuple[int, ...]) -> int:
@@ -335,8 +365,6 @@ class BoolReducePlan(ReducePlan):
         kind: "CountReducePlan" if kind is ReduceKind.COUNT_NONZERO else "ReducePlan"
         for kind in ReduceKind if kind not in (ReduceKind.ANY, ReduceKind.ALL)
     }  # fmt: skip
-    descriptor_type = BoolReduceDescriptor
-    args_type = BoolReduceArgs
 
 
 class CountReducePlan(ReducePlan):
@@ -345,8 +373,6 @@ class CountReducePlan(ReducePlan):
         kind: "BoolReducePlan" if kind in (ReduceKind.ANY, ReduceKind.ALL) else "ReducePlan"
         for kind in ReduceKind if kind is not ReduceKind.COUNT_NONZERO
     }  # fmt: skip
-    descriptor_type = CountReduceDescriptor
-    args_type = CountReduceArgs
 
 
 class ReduceBackwardPlan(ReducePlan):
@@ -357,8 +383,6 @@ class ReduceBackwardPlan(ReducePlan):
         **dict.fromkeys((ReduceKind.MAX, ReduceKind.MIN, ReduceKind.FMAX, ReduceKind.FMIN), "max_min"),
     }
     elsewhere: ClassVar = {}
-    descriptor_type = ReduceBackwardDescriptor
-    args_type = ReduceBackwardArgs
     shapes: ClassVar = {"x": "input_shape", "dx": "input_shape", "dy": "output_shape", "y": "output_shape"}
 
     def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -373,8 +397,6 @@ class ArgReducePlan(ReducePlan):
     others = ("arg_reduce_{kind}_{T}",)
     elsewhere: ClassVar = {}
     spelling: ClassVar = {}
-    descriptor_type = ArgReduceDescriptor
-    args_type = ArgReduceArgs
 
     @classmethod
     def served(cls, kind: IntEnum | None, element: ElementKind, output: ElementKind | None = None) -> tuple[str, ...]:
@@ -390,8 +412,6 @@ class ReduceAxesPlan(Plan):
     category = OpCategory.REDUCTION
     spelling: ClassVar = {ReduceKind.LOG_SUM_EXP: "logsumexp"}
     elsewhere: ClassVar = dict.fromkeys((ReduceKind.VAR, ReduceKind.STD), "MomentsAxesPlan")
-    descriptor_type: ClassVar[type[Descriptor]] = ReduceAxesDescriptor
-    args_type: ClassVar[type[Args]] = ReduceAxesArgs
     shapes: ClassVar = dict.fromkeys(("y", "mean", "value", "place"), "output_shape") | {"x": "input_shape"}
 
 
@@ -400,8 +420,6 @@ class MomentsAxesPlan(ReduceAxesPlan):
     elsewhere: ClassVar = {
         kind: "ReduceAxesPlan" for kind in ReduceKind if kind not in (ReduceKind.VAR, ReduceKind.STD)
     }  # fmt: skip
-    descriptor_type = MomentsAxesDescriptor
-    args_type = MomentsAxesArgs
 
 
 class MeanAxesPlan(ReduceAxesPlan):
@@ -409,8 +427,6 @@ class MeanAxesPlan(ReduceAxesPlan):
     op = "reduce_mean_axes_{T}_{U}"
     others = ("reduce_mean_axes_{T}",)
     kind = ReduceKind.MEAN
-    descriptor_type = MeanAxesDescriptor
-    args_type = MeanAxesArgs
 
 
 class ArgReduceAxesPlan(ReduceAxesPlan):
@@ -418,18 +434,34 @@ class ArgReduceAxesPlan(ReduceAxesPlan):
     op = "arg_reduce_{kind}_axes_{T}_{U}"
     elsewhere: ClassVar = {}
     spelling: ClassVar = {}
-    descriptor_type = ArgReduceAxesDescriptor
-    args_type = ArgReduceAxesArgs
 
 
 class ReduceToPlan(Plan):
     __slots__ = ()
     op = "reduce_{kind}_to_{T}"
     category = OpCategory.REDUCTION
-    descriptor_type = ReduceToDescriptor
-    args_type = ReduceToArgs
+    spelling: ClassVar = {ReduceToOp.LOG_SUM_EXP: "logsumexp"}
     names: ClassVar = {"src": "x", "dst": "y"}
     shapes: ClassVar = {"x": "input_shape", "y": "output_shape"}
+
+
+class ReduceToBackwardPlan(Plan):
+    """Gradients of reductions to a shape, and so over any set of axes."""
+
+    __slots__ = ()
+    op = "reduce_{kind}_backward_{T}"
+    category = OpCategory.REDUCTION
+    spelling: ClassVar = {
+        ReduceToOp.LOG_SUM_EXP: "logsumexp", ReduceToOp.VAR: "var_axes", ReduceToOp.STD: "std_axes",
+        **dict.fromkeys((ReduceToOp.MAX, ReduceToOp.MIN), "max_min"),
+    }  # fmt: skip
+    shapes: ClassVar = {"x": "input_shape", "dx": "input_shape", "dy": "output_shape", "y": "output_shape"}
+
+    def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
+        """The results stand still along what was reduced."""
+        if name in ("x", "dx"):
+            return strides
+        return tuple([0 if reduced else step for step, reduced in zip(strides, self.descriptor.reduced)])
 
 
 class TracePlan(Plan):
@@ -437,8 +469,6 @@ class TracePlan(Plan):
     op = "trace_{T}"
     category = OpCategory.REDUCTION
     kind = ReduceKind.TRACE
-    descriptor_type = TraceDescriptor
-    args_type = TraceArgs
     shapes: ClassVar = {"x": "input_shape", "y": "output_shape"}
 
     def step(self, name: str, strides: tuple[int, ...]) -> int:
@@ -450,6 +480,4 @@ class TraceBackwardPlan(Plan):
     op = "trace_backward_{T}"
     category = OpCategory.REDUCTION
     kind = ReduceKind.TRACE
-    descriptor_type = TraceBackwardDescriptor
-    args_type = TraceBackwardArgs
     shapes: ClassVar = {"dy": "dy_shape"}

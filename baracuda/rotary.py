@@ -244,8 +244,6 @@ class RopePlan(_RotaryPlan):
     __slots__ = ()
     op = "rope_{T}"
     others: ClassVar = ("rope_half_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = RopeDescriptor
-    args_type: ClassVar[type[Args]] = RopeArgs
     names: ClassVar = {"batch": "batch_size", "heads": "num_heads", "seq": "seq_len"}
 
     def step(self, name: str, strides: tuple[int, ...]) -> int:
@@ -265,16 +263,12 @@ class RopeBackwardPlan(RopePlan):
     __slots__ = ()
     op = "rope_backward_{T}"
     others: ClassVar = ("rope_half_backward_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = RopeBackwardDescriptor
-    args_type: ClassVar[type[Args]] = RopeBackwardArgs
 
 
 class RopePositionsPlan(_RotaryPlan):
     __slots__ = ()
     op = "rope_positions_{T}"
     others: ClassVar = ("rope_positions_half_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = RopePositionsDescriptor
-    args_type: ClassVar[type[Args]] = RopePositionsArgs
     names: ClassVar = {"batch": "batch_size", "heads": "num_heads", "seq": "seq_len"}
 
 
@@ -282,16 +276,12 @@ class RopePositionsBackwardPlan(RopePositionsPlan):
     __slots__ = ()
     op = "rope_positions_backward_{T}"
     others: ClassVar = ("rope_positions_half_backward_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = RopePositionsBackwardDescriptor
-    args_type: ClassVar[type[Args]] = RopePositionsBackwardArgs
 
 
 class RopeApplyPlan(_RotaryPlan):
     __slots__ = ()
     op = "rope_apply_{T}"
     others: ClassVar = ("rope_apply_f64tab_{T}", "rope_apply_half_{T}", "rope_apply_half_f64tab_{T}")
-    descriptor_type: ClassVar[type[Descriptor]] = RopeApplyDescriptor
-    args_type: ClassVar[type[Args]] = RopeApplyArgs
     names: ClassVar = {"bh": "num_rows", "d": "head_dim", "cos_tab": "cos", "sin_tab": "sin"}
     shapes: ClassVar = {"x": "shape", "y": "shape", "cos": "table_shape", "sin": "table_shape"}
 
@@ -302,8 +292,6 @@ class RopeApplyBackwardPlan(RopeApplyPlan):
     others: ClassVar = (
         "rope_apply_f64tab_backward_{T}", "rope_apply_half_backward_{T}", "rope_apply_half_f64tab_backward_{T}",
     )  # fmt: skip
-    descriptor_type: ClassVar[type[Descriptor]] = RopeApplyBackwardDescriptor
-    args_type: ClassVar[type[Args]] = RopeApplyBackwardArgs
     shapes: ClassVar = {"dy": "shape", "dx": "shape", "cos": "table_shape", "sin": "table_shape"}
 
 
@@ -314,8 +302,6 @@ class RopeApplyInterleavedPlan(Plan):
     op = "rope_apply_interleaved_{T}"
     category = OpCategory.ATTENTION
     kind = AttentionKind.ROPE
-    descriptor_type: ClassVar[type[Descriptor]] = RopeApplyInterleavedDescriptor
-    args_type: ClassVar[type[Args]] = RopeApplyInterleavedArgs
     names: ClassVar = RopeApplyPlan.names
     shapes: ClassVar = RopeApplyPlan.shapes
 
@@ -323,8 +309,6 @@ class RopeApplyInterleavedPlan(Plan):
 class RopeApplyInterleavedBackwardPlan(RopeApplyInterleavedPlan):
     __slots__ = ()
     op = "rope_apply_interleaved_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = RopeApplyInterleavedBackwardDescriptor
-    args_type: ClassVar[type[Args]] = RopeApplyInterleavedBackwardArgs
     shapes: ClassVar = RopeApplyBackwardPlan.shapes
 
 
@@ -332,8 +316,6 @@ class RopeApplyThdPlan(_RotaryPlan):
     __slots__ = ()
     op = "rope_apply_thd_{T}"
     others: ClassVar = ("rope_apply_thd_f64tab_{T}", "rope_apply_thd_half_{T}", "rope_apply_thd_half_f64tab_{T}")
-    descriptor_type: ClassVar[type[Descriptor]] = RopeApplyThdDescriptor
-    args_type: ClassVar[type[Args]] = RopeApplyThdArgs
     names: ClassVar = {
         "t_outer": "num_tokens", "h_heads": "num_heads", "d": "head_dim", "cos_tab": "cos", "sin_tab": "sin",
     }  # fmt: skip
@@ -346,8 +328,6 @@ class RopeApplyThdBackwardPlan(RopeApplyThdPlan):
         "rope_apply_thd_f64tab_backward_{T}", "rope_apply_thd_half_backward_{T}",
         "rope_apply_thd_half_f64tab_backward_{T}",
     )  # fmt: skip
-    descriptor_type: ClassVar[type[Descriptor]] = RopeApplyThdBackwardDescriptor
-    args_type: ClassVar[type[Args]] = RopeApplyThdBackwardArgs
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

@@ -81,8 +81,6 @@ class _SegmentPlan(Plan):
         stem = re.sub(r"(?<!^)([A-Z])", r"_\1", own)
         cls.op = stem.lower() + "{I}_{T}"
         cls.kind = SegmentKind[stem.upper()]
-        cls.descriptor_type = globals()[f"{own}Descriptor"]
-        cls.args_type = globals()[f"{own}Args"]
 
 
 class SegmentSumDescriptor(SegmentDescriptor):

@@ -72,20 +72,6 @@ class SoftmaxBackwardDescriptor(SoftmaxDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class GumbelSoftmaxDescriptor(_AlongAxis):
-    """input_shape is of rank 1 to 8."""
-
-    input_shape: tuple[int, ...] = _shape()
-    softmax_axis: int = _axis()
-    temperature: float = descriptor.checked(_temperature)
-    hard: bool = descriptor.flag()
-
-    @property
-    def inv_tau(self) -> float:
-        return 1 / self.temperature
-
-
-@dataclasses.dataclass(frozen=True)
 class GumbelSoftmaxBackwardDescriptor(_AlongAxis):
     """input_shape is of rank 1 to 8."""
 
@@ -98,24 +84,31 @@ class GumbelSoftmaxBackwardDescriptor(_AlongAxis):
         return 1 / self.temperature
 
 
+@dataclasses.dataclass(frozen=True)
+class GumbelSoftmaxDescriptor(GumbelSoftmaxBackwardDescriptor):
+    """input_shape is of rank 1 to 8."""
+
+    hard: bool = descriptor.flag()
+
+
 def _word(name: str, value: object) -> int:
     return as_integer(name, value, 0, 2**64 - 1)
 
 
 @dataclasses.dataclass(frozen=True)
-class GumbelSoftmaxSeededDescriptor(GumbelSoftmaxDescriptor):
-    """Element e of the input, in row-major order, has number offset + e of the stream of the seed."""
-
+class _OfSeed(Descriptor):
     seed: int = descriptor.checked(_word, default=0)
     offset: int = descriptor.checked(_word, default=0)
 
 
 @dataclasses.dataclass(frozen=True)
-class GumbelSoftmaxSeededBackwardDescriptor(GumbelSoftmaxBackwardDescriptor):
-    """seed and offset are those of the forward op."""
+class GumbelSoftmaxSeededDescriptor(_OfSeed, GumbelSoftmaxDescriptor):
+    """Element e of the input, in row-major order, has number offset + e of the stream of the seed."""
 
-    seed: int = descriptor.checked(_word, default=0)
-    offset: int = descriptor.checked(_word, default=0)
+
+@dataclasses.dataclass(frozen=True)
+class GumbelSoftmaxSeededBackwardDescriptor(_OfSeed, GumbelSoftmaxBackwardDescriptor):
+    """seed and offset are those of the forward op."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,27 +124,20 @@ class SparsemaxBackwardDescriptor(SparsemaxDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class MaskedSoftmaxDescriptor(_AlongAxis):
+class MaskedSoftmaxBackwardDescriptor(SoftmaxDescriptor):
+    """scale is that of the forward op, or 1 for the gradient of the bias."""
+
+    scale: float = descriptor.real(default=1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedSoftmaxDescriptor(MaskedSoftmaxBackwardDescriptor):
     """A softmax, or its logarithm, of scale * x + bias. is_causal: softmax_axis is the last, that of keys, and the one
     before it that of queries, of which the first is at the position query_offset of the keys.
     """
 
-    kind: SoftmaxKind = descriptor.choice(SoftmaxKind)
-    input_shape: tuple[int, ...] = _shape()
-    softmax_axis: int = _axis()
-    scale: float = descriptor.real(default=1.0)
     is_causal: bool = descriptor.flag()
     query_offset: int = descriptor.checked(as_integer, default=0)
-
-
-@dataclasses.dataclass(frozen=True)
-class MaskedSoftmaxBackwardDescriptor(_AlongAxis):
-    """scale is that of the forward op, or 1 for the gradient of the bias."""
-
-    kind: SoftmaxKind = descriptor.choice(SoftmaxKind)
-    input_shape: tuple[int, ...] = _shape()
-    softmax_axis: int = _axis()
-    scale: float = descriptor.real(default=1.0)
 
 
 class SoftmaxToF32Descriptor(SoftmaxDescriptor):
@@ -270,8 +256,6 @@ class _AlongAxisPlan(Plan):
 class SoftmaxPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "{kind}_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = SoftmaxDescriptor
-    args_type: ClassVar[type[Args]] = SoftmaxArgs
     elsewhere: ClassVar = {
         SoftmaxKind.GUMBEL_SOFTMAX: "GumbelSoftmaxPlan", SoftmaxKind.SPARSEMAX: "SparsemaxPlan",
         SoftmaxKind.ENTMAX15: "Entmax15Plan",
@@ -281,8 +265,6 @@ class SoftmaxPlan(_AlongAxisPlan):
 class SoftmaxBackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "{kind}_backward_{T}"
-    descriptor_type = SoftmaxBackwardDescriptor
-    args_type = SoftmaxBackwardArgs
     elsewhere: ClassVar = {
         SoftmaxKind.GUMBEL_SOFTMAX: "GumbelSoftmaxBackwardPlan", SoftmaxKind.SPARSEMAX: "SparsemaxBackwardPlan",
         SoftmaxKind.ENTMAX15: "Entmax15BackwardPlan",
@@ -293,8 +275,6 @@ class GumbelSoftmaxPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "gumbel_softmax_{T}"
     kind = SoftmaxKind.GUMBEL_SOFTMAX
-    descriptor_type: ClassVar[type[Descriptor]] = GumbelSoftmaxDescriptor
-    args_type: ClassVar[type[Args]] = GumbelSoftmaxArgs
 
 
 class GumbelSoftmaxBackwardPlan(_AlongAxisPlan):
@@ -303,8 +283,6 @@ class GumbelSoftmaxBackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "gumbel_softmax_backward_{T}"
     kind = SoftmaxKind.GUMBEL_SOFTMAX
-    descriptor_type: ClassVar[type[Descriptor]] = GumbelSoftmaxBackwardDescriptor
-    args_type: ClassVar[type[Args]] = GumbelSoftmaxBackwardArgs
 
 
 class GumbelSoftmaxSeededPlan(_AlongAxisPlan):
@@ -313,73 +291,53 @@ class GumbelSoftmaxSeededPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "gumbel_softmax_seeded_{T}"
     kind = SoftmaxKind.GUMBEL_SOFTMAX
-    descriptor_type: ClassVar[type[Descriptor]] = GumbelSoftmaxSeededDescriptor
-    args_type: ClassVar[type[Args]] = GumbelSoftmaxSeededArgs
 
 
 class GumbelSoftmaxSeededBackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "gumbel_softmax_seeded_backward_{T}"
     kind = SoftmaxKind.GUMBEL_SOFTMAX
-    descriptor_type: ClassVar[type[Descriptor]] = GumbelSoftmaxSeededBackwardDescriptor
-    args_type: ClassVar[type[Args]] = GumbelSoftmaxSeededBackwardArgs
 
 
 class SparsemaxPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "sparsemax_{T}"
     kind = SoftmaxKind.SPARSEMAX
-    descriptor_type: ClassVar[type[Descriptor]] = SparsemaxDescriptor
-    args_type: ClassVar[type[Args]] = SparsemaxArgs
 
 
 class SparsemaxBackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "sparsemax_backward_{T}"
     kind = SoftmaxKind.SPARSEMAX
-    descriptor_type = SparsemaxBackwardDescriptor
-    args_type = SparsemaxBackwardArgs
 
 
 class MaskedSoftmaxPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "masked_{kind}_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = MaskedSoftmaxDescriptor
-    args_type: ClassVar[type[Args]] = MaskedSoftmaxArgs
 
 
 class MaskedSoftmaxBackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "masked_{kind}_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = MaskedSoftmaxBackwardDescriptor
-    args_type: ClassVar[type[Args]] = MaskedSoftmaxBackwardArgs
 
 
 class SoftmaxToF32Plan(_AlongAxisPlan):
     __slots__ = ()
     op = "{kind}_to_f32_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = SoftmaxToF32Descriptor
-    args_type: ClassVar[type[Args]] = SoftmaxToF32Args
 
 
 class SoftmaxToF32BackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "{kind}_to_f32_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = SoftmaxToF32BackwardDescriptor
-    args_type: ClassVar[type[Args]] = SoftmaxToF32BackwardArgs
 
 
 class Entmax15Plan(_AlongAxisPlan):
     __slots__ = ()
     op = "entmax15_{T}"
     kind = SoftmaxKind.ENTMAX15
-    descriptor_type: ClassVar[type[Descriptor]] = Entmax15Descriptor
-    args_type: ClassVar[type[Args]] = Entmax15Args
 
 
 class Entmax15BackwardPlan(_AlongAxisPlan):
     __slots__ = ()
     op = "entmax15_backward_{T}"
     kind = SoftmaxKind.ENTMAX15
-    descriptor_type: ClassVar[type[Descriptor]] = Entmax15BackwardDescriptor
-    args_type: ClassVar[type[Args]] = Entmax15BackwardArgs

@@ -19,7 +19,7 @@ from baracuda import functions
 from baracuda._functions.arrays import kind_of
 from baracuda._functions.autograd import OWN
 from baracuda._functions.dispatch import output_of
-from baracuda._functions.gradients import Gradient, gradient_of, refused
+from baracuda._functions.gradients import Composed, Gradient, gradient_of, refused
 from baracuda._functions.layouts import solve_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from baracuda.dtypes import ElementKind, as_element
@@ -266,7 +266,7 @@ class _Gradient:
         ctx.mark_non_differentiable(*[result for k, result in enumerate(results) if k not in arriving])
         outputs = dict(zip([o.name for o in self.spec.outputs], results))
         ctx.save_for_backward(*[given[n] if n in given else outputs.get(n, results[0]) for n in self.found.reads])
-        ctx.shapes = [given[name].shape for name in self.found.shaped]
+        ctx.shapes = {name: given[name].shape for name in self.found.shaped if given[name] is not None}
         ctx.dtype = given[self.inputs[0]].dtype
         ctx.numbers |= self.found.extents_of(given)
 
@@ -294,7 +294,7 @@ class _Gradient:
     def _results(self, found: Gradient, ctx: Any, grads: Sequence[Any], needs: Mapping[str, bool]) -> dict[str, Any]:
         spec, like = found.spec, grads[0]
         values = dict(zip(found.reads, ctx.saved_tensors)) | ctx.numbers | {"dtype": ctx.dtype}
-        values |= {name: like.new_empty(()).expand(shape) for name, shape in zip(found.shaped, ctx.shapes)}
+        values |= {name: like.new_empty(()).expand(shape) for name, shape in ctx.shapes.items()}
         values |= {name: grads[position] for name, position in found.arriving.items()}
         apart = {name: self._called(each, values) for name, each in found.apart.items() if needs[name]}
         wanted = found.wanted(needs)
@@ -304,6 +304,8 @@ class _Gradient:
         results = results if len(spec.outputs) > 1 else (results,)
         return apart | {name: results[at] for name, at in found.given.items()}
 
-    def _called(self, spec: Spec, values: Mapping[str, Any], **options: Any) -> Any:
+    def _called(self, spec: Spec | Composed, values: Mapping[str, Any], **options: Any) -> Any:
+        if isinstance(spec, Composed):
+            return spec.of(lambda name, *a, **n: _operator(name)(*a, **n), values)
         options |= {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
         return _operator(spec.name)(*[values[a.name] for a in spec.positional], **options)

@@ -13167,6 +13167,62 @@ BARACUDA_API int32_t baracuda_kernels_batch_norm_training_backward_f64_can_imple
 BARACUDA_API size_t baracuda_kernels_batch_norm_training_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last);
 
 /*
+ * group_norm_channels_last_{T}  (T: f32 f16 bf16 f64)
+ * y = (x - mean) * rstd * gamma + beta, mean and rstd = 1 / sqrt(variance + eps) of a group: of each of num_groups
+ * equal parts of an item's channels, n * num_groups + part. gamma and beta have one element a channel, NULL stands
+ * for 1 and 0. With num_groups = c_extent it is instance norm. y may be x.
+ *   in    x: T [n_extent, spatial_extent, c_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    beta: T.compute [c_extent], may be NULL
+ *   out   y: T [n_extent, spatial_extent, c_extent]
+ *   out   saved_mean: T.compute [group_count]
+ *   out   saved_rstd: T.compute [group_count]
+ *   workspace optional: reads x in the order of memory, and spreads the sums over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps);
+
+/*
+ * group_norm_channels_last_backward_{T}  (T: f32 f16 bf16 f64)
+ * With h = dy * gamma and xh = (x - mean) * rstd: dx = rstd * (h - mean of h - xh * mean of h * xh), means over a
+ * group, dgamma = sum over a channel of dy * xh, dbeta = sum over a channel of dy. Without items dgamma and dbeta
+ * are 0. dx may be dy or x.
+ *   in    dy: T [n_extent, spatial_extent, c_extent]
+ *   in    x: T [n_extent, spatial_extent, c_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    saved_mean: T.compute [group_count]
+ *   in    saved_rstd: T.compute [group_count]
+ *   out   dx: T [n_extent, spatial_extent, c_extent]
+ *   out   dgamma: T.compute [c_extent], may be NULL
+ *   out   dbeta: T.compute [c_extent], may be NULL
+ *   workspace optional: sums over channels in the order of memory, and all gradients from one pass over them
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_backward_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_backward_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_backward_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups);
+
+/*
  * l2_normalize_{T}  (T: f32 f16 bf16 f64)
  * y = x / max(|x|, eps), |x| the Euclidean norm over the axes in norm_axes_mask, which neither overflows nor
  * vanishes before it must; norm_out is |x| of each row, row-major, f32 for 16-bit T. norm_total_extent is the
@@ -14262,6 +14318,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_min_i64_workspace_size(int64_t outpu
  * input_shape; dst is contiguous. In f32 (f64 for f64), rounded once. An axis that has extent 1 in input_shape
  * alone is repeated; other extents must be equal.
  *   sum   sum of src; 0 of none
+ *   mean  sum of src over their number; NaN of none
  *   max   the greatest element, NaN where one is NaN; -inf of none
  *   min   the least element, NaN where one is NaN; inf of none
  *   prod  product of src; 1 of none
@@ -14285,6 +14342,18 @@ BARACUDA_API size_t baracuda_kernels_reduce_sum_to_f16_workspace_size(const int3
 BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
 BARACUDA_API size_t baracuda_kernels_reduce_sum_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_mean_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_mean_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
 BARACUDA_API int32_t baracuda_kernels_reduce_max_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_reduce_max_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
 BARACUDA_API size_t baracuda_kernels_reduce_max_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
@@ -14759,6 +14828,86 @@ BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_f64_can_implement(int64_t 
 BARACUDA_API size_t baracuda_kernels_reduce_std_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_mean, int32_t reduce_axes_mask, int32_t correction);
 
 /*
+ * reduce_{F}_to_{T}  (T: f32 f16 bf16 f64)
+ * The reverse of broadcasting: dst[c] = f over the axes that have extent 1 in output_shape and another one in
+ * input_shape; dst is contiguous. In f32 (f64 for f64), rounded once. An axis that has extent 1 in input_shape
+ * alone is repeated; other extents must be equal.
+ *   norm2      sqrt(sum of x^2), without undue overflow or underflow
+ *   logsumexp  ln(sum of exp(x)); -inf of none, inf where one is inf
+ *   in    src: T [input_shape at input_stride]
+ *   out   dst: T [output_shape at row-major strides]
+ *   host  input_shape: i32 [rank_in]
+ *   host  input_stride: i64 [rank_in]
+ *   host  output_shape: i32 [rank_in]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm2_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_norm2_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_logsumexp_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+
+/*
+ * reduce_{F}_to_{T}  (T: f32 f16 bf16 f64)
+ * The reverse of broadcasting: dst[c] = f over the axes that have extent 1 in output_shape and another one in
+ * input_shape; dst is contiguous. In f32 (f64 for f64) relative to a running mean, rounded once. An axis that has
+ * extent 1 in input_shape alone is repeated; other extents must be equal.
+ *   var  sum of (x - mean)^2, over n - correction for n elements; NaN where that is not positive
+ *   std  the root of var
+ *   in    src: T [input_shape at input_stride]
+ *   out   dst: T [output_shape at row-major strides]
+ *   host  input_shape: i32 [rank_in]
+ *   host  input_stride: i64 [rank_in]
+ *   host  output_shape: i32 [rank_in]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_var_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API size_t baracuda_kernels_reduce_var_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API size_t baracuda_kernels_reduce_var_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API size_t baracuda_kernels_reduce_var_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API size_t baracuda_kernels_reduce_var_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API size_t baracuda_kernels_reduce_std_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API size_t baracuda_kernels_reduce_std_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API size_t baracuda_kernels_reduce_std_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+BARACUDA_API size_t baracuda_kernels_reduce_std_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, int32_t correction);
+
+/*
  * reduce_norm_p_axes_{T}  (T: f32 f16 bf16 f64)
  * y[c] = (sum of |x|^p)^(1/p) for p > 0, the greatest |x| for p infinite, and for p = 0 the number of elements
  * that are not 0, over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y has
@@ -14895,6 +15044,39 @@ BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_bf16_run(int64_t numel
 BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
 BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, const void* dx, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, int32_t correction);
+
+/*
+ * reduce_{F}_axes_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the variance or the deviation over any axes, those along which stride_dy is 0, of n elements, from
+ * dy and x, of which mean and deviation are computed; NaN for n <= correction. dx may be x.
+ *   var  dy 2 (x - mean) / (n - correction)
+ *   std  dy (x - mean) / ((n - correction) std); 0 where the deviation is
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   out   dx: T [shape]
+ *   An input but dy may be NULL where no wanted output reads it. These read: var dx: x; std dx: x.
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_var_axes_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_std_axes_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t correction, const void* dy, const void* x, const void* dx);
 
 /*
  * reduce_{F}_{T}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64 bool)

@@ -130,6 +130,7 @@ EXAMPLES = {
     "LayerNormBackward": (SHAPE, 2, True, True), "BatchNorm": (SHAPE, 1, 1e-5, True),
     "BatchNormBackward": (SHAPE, 1, True),
     "GroupNorm": (SHAPE, 1, 2, 1e-5, True), "GroupNormBackward": (SHAPE, 1, 2, True),
+    "GroupNormChannelsLast": (SHAPE, 2, 1e-5), "GroupNormChannelsLastBackward": (SHAPE, 2),
     "InstanceNorm": (SHAPE, 1, 1e-5, True), "InstanceNormBackward": (SHAPE, 1, True),
     "AddRMSNorm": (SHAPE, 2, 1e-5, 1.0), "AddRMSNormBackward": (SHAPE, 2, 1.0),
     "AddLayerNorm": (SHAPE, 2, 1e-5, 1.0), "AddLayerNormBackward": (SHAPE, 2, 1.0),

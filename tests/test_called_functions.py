@@ -92,7 +92,7 @@ def array_of(spec, problem, argument):
     if shape == "row_count":
         axes, extents = axes_of(spec, problem), problem.host["shape"]
         return cells(array).reshape([1 if a in axes else extent for a, extent in enumerate(extents)])
-    if shape == "group_count" and problem.scalars["group_kind"]:
+    if shape == "group_count" and problem.scalars.get("group_kind", 1):
         return cells(array).reshape(problem.scalars["n_extent"], -1)
     if shape == "results" and problem.scalars["reduction_mode"]:
         return cells(array).reshape(())
@@ -296,8 +296,8 @@ def test_gradients_of_any_axes(rng, name):
     names = [argument.name for argument in specs()[f"{name}_backward"].arrays]
     for axis, layout, keepdims in itertools.product(AXES, ("dense", "columns"), (False, True)):
         given = LAYOUTS[layout](x)
-        if name in ("var", "std") and normalized(axis, 3) in ((), (0, 2)):
-            continue  # of one element; of axes that do not lie as one
+        if name in ("var", "std") and normalized(axis, 3) == ():
+            continue  # of one element
         y = function(given, axis=axis, keepdims=keepdims)
         for dy in (odd(rng, y.shape, 1, 2), np.broadcast_to(np.float64(1.5), y.shape)):
             values = {"dy": dy, "x": given, "y": y}
@@ -306,6 +306,28 @@ def test_gradients_of_any_axes(rng, name):
             way = odd(rng, x.shape, -1, 1)
             after, before = (function(given + s * way, axis=axis, keepdims=keepdims) for s in (step, -step))
             np.testing.assert_allclose((dx * way).sum(), (dy * (after - before)).sum() / (2 * step), 1e-6, 1e-8)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std"])
+def test_reductions_to_a_size(rng, name):
+    """As over the axes, and their gradients; a size may lack the first axes."""
+    x = rng.uniform(0.5, 2, (3, 4, 5))
+    function, backward = getattr(bk, f"{name}_to_size"), getattr(bk, f"{name}_to_size_backward")
+    names = [argument.name for argument in specs()[f"{name}_to_size_backward"].arrays]
+    for size, axes in (((4, 5), 0), ((1, 4, 5), 0), ((3, 1, 5), 1), ((4, 1), (0, 2)), ((1,), None), ((), None)):
+        for layout in ("dense", "columns", "backwards"):
+            given = LAYOUTS[layout](x)
+            y = function(given, size)
+            np.testing.assert_allclose(y, getattr(bk, name)(given, axis=axes).reshape(size), rtol=1e-13)
+            dy = odd(rng, size, 1, 2)
+            values = {"dy": dy, "x": given, "y": y}
+            dx = backward(*[values[n] for n in names])
+            whole = np.reshape(dy, (1,) * (3 - len(size)) + size)
+            others = {"dy": whole, "x": given, "y": y.reshape(whole.shape)}
+            wanted = getattr(bk, f"{name}_backward")(*[others[n] for n in names], axis=axes, keepdims=True)
+            np.testing.assert_allclose(dx, wanted, rtol=1e-13)
+    with pytest.raises(bk.InvalidProblemError, match="dy has shape"):
+        backward(*[np.ones((3, 4)) if n != "x" else x for n in names])
 
 
 class Foreign:

@@ -62,8 +62,10 @@ def test_an_operator_is_its_function(name):
 
 
 OPERANDS = {"matmul": ["a", "b"], "linear": ["x", "weight", "bias"]}
+OF_LOGITS = ("ctc_loss",)  # whose gradient is that of the logits: test_ctc_loss
 # Of those that end in float32 the differences are too coarse.
-GRADIENTS = [n for n in specs() if (gradient_of(n) or n in OWN) and "_backward" not in n and "_to_f32" not in n]
+GRADIENTS = [n for n in specs() if (gradient_of(n) or n in OWN) and "_backward" not in n and "_to_f32" not in n
+             and n not in OF_LOGITS]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
@@ -90,6 +92,47 @@ def test_second_gradients(name):
     gradient = gradient_of(name)
     differentiated(name, arguments, OPERANDS.get(name, ["x"]) if gradient is None else gradient.given)
     assert torch.autograd.gradgradcheck(lambda *given: getattr(bt, name)(*given, **numbers), arguments, fast_mode=True)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (3, 4), (4,), (2, 1, 4), (1, 1), ()])
+@pytest.mark.parametrize("name", ["masked_softmax", "masked_log_softmax"])
+def test_gradient_of_a_bias(name, shape):
+    """Summed over the axes along which it was broadcast, whether or not x has one."""
+    x, bias = torch.rand(2, 3, 4, dtype=torch.float64), torch.rand(shape, dtype=torch.float64, requires_grad=True)
+    mask = torch.arange(12).reshape(3, 4) % 3 != 1 if name == "masked_softmax" else None
+
+    def function(*given):
+        return getattr(bt, name)(*(given if len(given) == 3 else (x, mask, *given)), scale=2.0)
+
+    assert torch.autograd.gradcheck(function, [bias])
+    assert torch.autograd.gradcheck(function, [x.clone().requires_grad_(), mask, bias])
+
+
+@pytest.mark.parametrize("zero_infinity", [False, True])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_ctc_loss(dtype, reduction, zero_infinity):
+    """As PyTorch's, whose mean is that of losses over their own lengths."""
+    logits = torch.rand(9, 3, 5, dtype=torch.float64).to(dtype)
+    lengths, labels = torch.tensor([9, 7, 1]), torch.tensor([2, 3, 2])  # the last cannot be spelt
+    targets = torch.tensor([[1, 2, 0], [3, 3, 4], [1, 2, 0]])
+    ours, theirs = logits.clone().requires_grad_(), logits.double().requires_grad_()
+    weights = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
+    if not zero_infinity:
+        lengths[2] = 4
+    loss = bt.ctc_loss(torch.log_softmax(ours, -1), targets, lengths, labels, reduction=reduction,
+                       zero_infinity=zero_infinity)  # fmt: skip
+    each = torch.nn.functional.ctc_loss(torch.log_softmax(theirs, -1), targets, lengths, labels, reduction="none",
+                                        zero_infinity=zero_infinity)  # fmt: skip
+    if reduction == "none":
+        (loss * weights.to(dtype)).sum().backward()
+        (each * weights).sum().backward()
+    else:
+        loss.backward()
+        (each.sum() / (labels.sum() if reduction == "mean" else 1)).backward()
+    exact = dtype is torch.float64
+    torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=1e-9 if exact else 1e-2,
+                               atol=1e-12 if exact else 2e-3)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])

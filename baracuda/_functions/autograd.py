@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from baracuda._functions.gradients import FORMULAS, TRANSPOSED, read_by_formula
+from baracuda._functions.gradients import CTC, FORMULAS, TRANSPOSED, read_by_formula
 
 Operators = Callable[[str], Any]  # by name
 Given = Mapping[str, Any]
@@ -33,6 +33,20 @@ def _linear(operator: Operators, dy: Any, given: Given) -> dict[str, Any]:
     multiply = operator("matmul")
     of_weight = multiply(rows.mT, x.reshape(-1, x.shape[-1]))
     return {"x": multiply(rows, weight).reshape(x.shape), "weight": of_weight, "bias": rows.sum(0)}
+
+
+def _ctc(operator: Operators, dy: Any, given: Given) -> dict[str, Any]:
+    """From the loss of each sample, not rounded to 16 bits, which is computed again."""
+    log_probs, *others = [given[name] for name in CTC]
+    wide = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
+    losses, alpha = operator("ctc_loss_forward")(wide, *others, blank=given["blank"], reduction="none")
+    if given["reduction"] == "mean":
+        dy = dy / given["target_lengths"].clamp(0, given["targets"].shape[1]).sum().clamp(min=1)
+    dy = dy.to(log_probs.dtype).expand(losses.shape).contiguous()
+    numbers = {"blank": given["blank"], "zero_infinity": given["zero_infinity"]}
+    return {
+        "log_probs": operator("ctc_loss_backward")(dy, log_probs, *others, alpha, losses, reduction="none", **numbers)
+    }
 
 
 def _of_x(name: str) -> Own:
@@ -71,6 +85,7 @@ OWN: dict[str, tuple[Own, tuple[str, ...]]] = {
     "cast": (lambda operator, dy, given: {"x": operator("cast")(dy, given["dtype of x"])}, ()),
     "matmul": (_matmul, ("a", "b")),
     "linear": (_linear, ("x", "weight")),
+    "ctc_loss": (_ctc, CTC),
     **{name: (_of_x(name), ("index",) if name in ("index_add", "scatter_add") else ()) for name in TRANSPOSED},
     **{f"{name}_backward": _of_formula(name) for name in FORMULAS},
 }

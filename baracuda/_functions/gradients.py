@@ -19,6 +19,34 @@ _ALIKE = {"residual": "dx"}
 _ALONG = {"size": ("x", "axis"), "split_offset": ("a", "axis")}
 
 
+Call = Callable[..., Any]  # of a function by its name
+
+
+@dataclasses.dataclass(frozen=True)
+class Composed:
+    """A gradient that functions give together: of their calls, the numbers, dy, what it reads, and the arrays of which
+    the shape alone matters.
+    """
+
+    of: Callable[[Call, Mapping[str, Any]], Any]
+    reads: tuple[str, ...]
+    shaped: tuple[str, ...]
+
+
+def _of_bias(backward: str) -> Composed:
+    def of(call: Call, given: Mapping[str, Any]) -> Any:
+        whole = call(backward, given["dy"], given["y"], axis=given["axis"], scale=1.0)
+        return call("sum_to_size", whole, list(given["bias"].shape))
+
+    return Composed(of, ("y",), ("bias",))
+
+
+# By function and argument.
+_COMPOSED = {
+    name: {"bias": _of_bias(f"{name}_backward")} for name in ("masked_softmax", "masked_log_softmax")
+}  # fmt: skip
+
+
 @dataclasses.dataclass(frozen=True)
 class Gradient:
     """The gradient of `whole`, by which a function is computed where it is differentiated: `f_forward` where the
@@ -26,10 +54,10 @@ class Gradient:
 
     arriving  arguments of the gradient -> positions of the results whose gradients they are
     reads     arguments that are arguments or results of `whole`, of the same name
-    shaped    arrays of which the shape alone matters
+    shaped    arrays of which the shape alone matters; those of arguments that are not given do not
     extents   numbers that are extents: (array, axis, or the name of the argument that says it)
     given     arguments of `whole` -> position of their gradient among the results of `spec`
-    apart     arguments of `whole` whose gradients are functions of their own: f_target_backward
+    apart     arguments of `whole` whose gradients are functions of their own, f_target_backward, or made of several
     """
 
     whole: Spec
@@ -39,7 +67,7 @@ class Gradient:
     shaped: tuple[str, ...]
     extents: Mapping[str, tuple[str, int | str]]
     given: Mapping[str, int]
-    apart: Mapping[str, Spec]
+    apart: Mapping[str, Spec | Composed]
 
     def extents_of(self, given: Mapping[str, Any]) -> dict[str, int]:
         """The numbers that are extents, of the arguments of `whole`. An argument that is not given is None."""
@@ -85,8 +113,14 @@ def _gradient(whole: Spec, spec: Spec) -> Gradient | None:
         return None
     shaped = [argument.name for argument in spec.arrays if not argument.pointer]
     own = {name: specs().get(f"{whole.name.removesuffix('_forward')}_{name}_backward") for name in inputs}
-    apart = {name: each for name, each in own.items() if each is not None and name not in given}
-    reads += [a.name for each in apart.values() for a in each.arrays if a.name not in (*reads, *arriving)]
+    apart: dict[str, Spec | Composed] = {
+        name: each for name, each in own.items() if each is not None and name not in given
+    }
+    for name, composed in _COMPOSED.get(whole.name.removesuffix("_forward"), {}).items():
+        apart[name] = composed
+        shaped += composed.shaped
+    more = [each.reads if isinstance(each, Composed) else [a.name for a in each.arrays] for each in apart.values()]
+    reads += [name for each in more for name in each if name not in (*reads, *arriving)]
     return Gradient(whole, spec, arriving, tuple(dict.fromkeys(reads)), tuple(shaped), extents, given, apart)
 
 
@@ -97,9 +131,6 @@ def _extent(whole: Spec, name: str, word: str) -> tuple[str, int | str]:
     if name in _ALONG:
         return _ALONG[name]
     raise LookupError(f"{whole.name}: no operand tells {name}")
-
-
-Call = Callable[..., Any]  # of a function by its name
 
 
 def _negated(given: Any) -> Any:
@@ -163,6 +194,9 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "gelu": lambda m, dy, x: dy * (m.ndtr(x) + x * _bell(m, x)),
     "silu": lambda m, dy, x: dy * m.sigmoid(x) * (1 + x * (1 - m.sigmoid(x))),
 }
+
+
+CTC = ("log_probs", "targets", "input_lengths", "target_lengths")  # what the gradient of ctc_loss reads
 
 
 def read_by_formula(name: str) -> tuple[str, ...]:

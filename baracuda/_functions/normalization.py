@@ -41,8 +41,10 @@ def channels(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     if len(shape) < 2:
         raise InvalidProblemError(f"x has shape {shape}, must have an axis of items and one of channels")
     items, count, others = shape[0], shape[1], shape[2:]
-    is_last = any(param.name == "channels_last" for param in spec.row.params)
-    if is_last:
+    has_flag = any(param.name == "channels_last" for param in spec.row.params)
+    if _extents_of(spec, "x").endswith(", c_extent"):
+        count, others = shape[-1], shape[1:-1]
+    if has_flag:
         flag = numbers["channels_last"]
         if not isinstance(flag, (bool, np.bool_)):
             raise InvalidProblemError(f"channels_last is {flag!r}, must be a bool")
@@ -51,7 +53,7 @@ def channels(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     if max(values.values()) > INT32_MAX:
         raise UnsupportedError(f"x has shape {shape}: extents of more than {INT32_MAX} are not supported")
     values |= {name: int(text) if text.isdigit() else values[text] for name, text in spec.fixed.items()}
-    if is_last:
+    if has_flag:
         values["channels_last"] = int(numbers["channels_last"])
         written = count if math.prod(shape) else 0
         of = {"c_extent": (count,), "statistic_count": (count,)}
@@ -63,7 +65,7 @@ def channels(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
         if count % values["num_groups"]:
             raise InvalidProblemError(f"num_groups is {values['num_groups']}, must divide the {count} channels")
     values["num_groups"] = max(values["num_groups"], 1)
-    groups = (items, values["num_groups"]) if values["group_kind"] else (count,)
+    groups = (items, values["num_groups"]) if values.get("group_kind", 1) else (count,)
     of = {"c_extent": (count,), "group_count": groups}
     extents = {param.name: of.get(param.shape, shape) for param in spec.row.pointers}
     return _checked(spec, shapes, Layout(values, extents, extents))

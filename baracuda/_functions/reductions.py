@@ -58,6 +58,8 @@ def over_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any
 
 def gradient(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     """The reduced axes are those along which dy and y stand still."""
+    if "axis" not in numbers:
+        return _gradient_of_shape(spec, shapes)
     shape = shapes["x"]
     kept, axes, result = _parts(shape, numbers)
     extent = math.prod([shape[a] for a in axes])
@@ -81,6 +83,26 @@ def gradient(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
         small = functools.partial(_still, shape=shape, axes=axes, keeps=keeps, last=False)
         seen = dict.fromkeys(("dy", "y"), small)
     return Layout(values, dict.fromkeys(pointers, whole), {"dx": shape}, seen=seen, orders=orders, steps=steps)
+
+
+def _gradient_of_shape(spec: Spec, shapes: Mapping[str, Shape]) -> Layout:
+    """Of a reduction to the shape of dy."""
+    shape, size = shapes["x"], shapes["dy"]
+    padded = (1,) * (len(shape) - len(size)) + size
+    if len(padded) != len(shape) or any([have not in (1, want) for have, want in zip(padded, shape)]):
+        raise InvalidProblemError(f"dy has shape {size}, which does not broadcast to the shape of x, {shape}")
+    if "y" in shapes:
+        check_shape("y", shapes["y"], size)
+    axes = tuple([a for a, (have, want) in enumerate(zip(padded, shape)) if have != want])
+    extent = math.prod([shape[a] for a in axes])
+    values = {"numel": math.prod(shape), "rank": len(shape), "shape": shape, "inv_extent": 1 / max(extent, 1)}
+
+    def small(view: TensorRef) -> TensorRef | None:
+        wide = viewed(view, padded, (*[0] * (len(shape) - len(size)), *view.strides))
+        return _still(wide, shape=shape, axes=axes, keeps=True, last=False)
+
+    pointers = [param.name for param in spec.row.pointers]
+    return Layout(values, dict.fromkeys(pointers, shape), {"dx": shape}, seen=dict.fromkeys(("dy", "y"), small))
 
 
 def to_shape(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:

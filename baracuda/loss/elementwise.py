@@ -89,8 +89,6 @@ class MsePlan(LossPlan):
     __slots__ = ()
     op = "loss_mse_{T}"
     kind = LossKind.MSE
-    descriptor_type: ClassVar[type[Descriptor]] = MseDescriptor
-    args_type: ClassVar[type[Args]] = MseArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,8 +107,6 @@ class MseBackwardArgs(Args):
 class MseBackwardPlan(MsePlan):
     __slots__ = ()
     op = "loss_mse_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = MseBackwardDescriptor
-    args_type: ClassVar[type[Args]] = MseBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,8 +125,6 @@ class L1Plan(LossPlan):
     __slots__ = ()
     op = "loss_l1_{T}"
     kind = LossKind.L1
-    descriptor_type: ClassVar[type[Descriptor]] = L1Descriptor
-    args_type: ClassVar[type[Args]] = L1Args
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,8 +143,6 @@ class L1BackwardArgs(Args):
 class L1BackwardPlan(L1Plan):
     __slots__ = ()
     op = "loss_l1_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = L1BackwardDescriptor
-    args_type: ClassVar[type[Args]] = L1BackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,8 +162,6 @@ class SmoothL1Plan(LossPlan):
     op = "loss_smooth_l1_{T}"
     others = ("loss_smooth_l1_param_{T}",)
     kind = LossKind.SMOOTH_L1
-    descriptor_type: ClassVar[type[Descriptor]] = SmoothL1Descriptor
-    args_type: ClassVar[type[Args]] = SmoothL1Args
     names: ClassVar = {**LossPlan.names, "param": "beta"}
 
 
@@ -192,8 +182,6 @@ class SmoothL1BackwardPlan(SmoothL1Plan):
     __slots__ = ()
     op = "loss_smooth_l1_backward_{T}"
     others = ("loss_smooth_l1_param_backward_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = SmoothL1BackwardDescriptor
-    args_type: ClassVar[type[Args]] = SmoothL1BackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,8 +201,6 @@ class HuberPlan(LossPlan):
     op = "loss_huber_{T}"
     others = ("loss_huber_param_{T}",)
     kind = LossKind.HUBER
-    descriptor_type: ClassVar[type[Descriptor]] = HuberDescriptor
-    args_type: ClassVar[type[Args]] = HuberArgs
     names: ClassVar = {**LossPlan.names, "param": "delta"}
 
 
@@ -235,8 +221,6 @@ class HuberBackwardPlan(HuberPlan):
     __slots__ = ()
     op = "loss_huber_backward_{T}"
     others = ("loss_huber_param_backward_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = HuberBackwardDescriptor
-    args_type: ClassVar[type[Args]] = HuberBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,8 +239,6 @@ class BcePlan(LossPlan):
     __slots__ = ()
     op = "loss_bce_{T}"
     kind = LossKind.BCE
-    descriptor_type: ClassVar[type[Descriptor]] = BceDescriptor
-    args_type: ClassVar[type[Args]] = BceArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,8 +257,6 @@ class BceBackwardArgs(Args):
 class BceBackwardPlan(BcePlan):
     __slots__ = ()
     op = "loss_bce_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = BceBackwardDescriptor
-    args_type: ClassVar[type[Args]] = BceBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -295,8 +275,6 @@ class BceWithLogitsPlan(LossPlan):
     __slots__ = ()
     op = "loss_bce_with_logits_{T}"
     kind = LossKind.BCE_WITH_LOGITS
-    descriptor_type: ClassVar[type[Descriptor]] = BceWithLogitsDescriptor
-    args_type: ClassVar[type[Args]] = BceWithLogitsArgs
     names: ClassVar = {**LossPlan.names, "dpred": "dlogits"}
 
 
@@ -316,8 +294,6 @@ class BceWithLogitsBackwardArgs(Args):
 class BceWithLogitsBackwardPlan(BceWithLogitsPlan):
     __slots__ = ()
     op = "loss_bce_with_logits_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = BceWithLogitsBackwardDescriptor
-    args_type: ClassVar[type[Args]] = BceWithLogitsBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -336,8 +312,6 @@ class KlDivPlan(LossPlan):
     __slots__ = ()
     op = "loss_kl_div_{T}"
     kind = LossKind.KL_DIV
-    descriptor_type: ClassVar[type[Descriptor]] = KlDivDescriptor
-    args_type: ClassVar[type[Args]] = KlDivArgs
     names: ClassVar = {**LossPlan.names, "pred": "input"}
 
 
@@ -356,8 +330,6 @@ class KlDivBackwardArgs(Args):
 class KlDivBackwardPlan(KlDivPlan):
     __slots__ = ()
     op = "loss_kl_div_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = KlDivBackwardDescriptor
-    args_type: ClassVar[type[Args]] = KlDivBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -376,8 +348,6 @@ class PoissonNllPlan(LossPlan):
     __slots__ = ()
     op = "loss_poisson_nll_{T}"
     kind = LossKind.POISSON_NLL
-    descriptor_type: ClassVar[type[Descriptor]] = PoissonNllDescriptor
-    args_type: ClassVar[type[Args]] = PoissonNllArgs
     names: ClassVar = {**LossPlan.names, "log_input_flag": "log_input"}
 
 
@@ -397,8 +367,6 @@ class PoissonNllBackwardArgs(Args):
 class PoissonNllBackwardPlan(PoissonNllPlan):
     __slots__ = ()
     op = "loss_poisson_nll_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = PoissonNllBackwardDescriptor
-    args_type: ClassVar[type[Args]] = PoissonNllBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -419,8 +387,6 @@ class GaussianNllPlan(LossPlan):
     op = "loss_gaussian_nll_{T}"
     others = ("loss_gaussian_nll_param_{T}",)
     kind = LossKind.GAUSSIAN_NLL
-    descriptor_type: ClassVar[type[Descriptor]] = GaussianNllDescriptor
-    args_type: ClassVar[type[Args]] = GaussianNllArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -441,8 +407,6 @@ class GaussianNllBackwardPlan(GaussianNllPlan):
     __slots__ = ()
     op = "loss_gaussian_nll_backward_{T}"
     others = ("loss_gaussian_nll_param_backward_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = GaussianNllBackwardDescriptor
-    args_type: ClassVar[type[Args]] = GaussianNllBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -463,8 +427,6 @@ class MarginRankingPlan(LossPlan):
     op = "loss_margin_ranking_{T}"
     others = ("loss_margin_ranking_param_{T}",)
     kind = LossKind.MARGIN_RANKING
-    descriptor_type: ClassVar[type[Descriptor]] = MarginRankingDescriptor
-    args_type: ClassVar[type[Args]] = MarginRankingArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -486,8 +448,6 @@ class MarginRankingBackwardPlan(MarginRankingPlan):
     __slots__ = ()
     op = "loss_margin_ranking_backward_{T}"
     others = ("loss_margin_ranking_param_backward_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = MarginRankingBackwardDescriptor
-    args_type: ClassVar[type[Args]] = MarginRankingBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -507,8 +467,6 @@ class HingeEmbeddingPlan(LossPlan):
     op = "loss_hinge_embedding_{T}"
     others = ("loss_hinge_embedding_param_{T}",)
     kind = LossKind.HINGE_EMBEDDING
-    descriptor_type: ClassVar[type[Descriptor]] = HingeEmbeddingDescriptor
-    args_type: ClassVar[type[Args]] = HingeEmbeddingArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -528,5 +486,3 @@ class HingeEmbeddingBackwardPlan(HingeEmbeddingPlan):
     __slots__ = ()
     op = "loss_hinge_embedding_backward_{T}"
     others = ("loss_hinge_embedding_param_backward_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = HingeEmbeddingBackwardDescriptor
-    args_type: ClassVar[type[Args]] = HingeEmbeddingBackwardArgs

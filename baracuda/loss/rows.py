@@ -84,8 +84,6 @@ class NllPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_nll_{T}"
     kind = LossKind.NLL
-    descriptor_type: ClassVar[type[Descriptor]] = NllDescriptor
-    args_type: ClassVar[type[Args]] = NllArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +101,6 @@ class NllBackwardArgs(Args):
 class NllBackwardPlan(NllPlan):
     __slots__ = ()
     op = "loss_nll_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = NllBackwardDescriptor
-    args_type: ClassVar[type[Args]] = NllBackwardArgs
     shapes: ClassVar = {"dinput": "input_shape"}
 
 
@@ -126,8 +122,6 @@ class CosineEmbeddingPlan(RowLossPlan):
     op = "loss_cosine_embedding_{T}"
     others = ("loss_cosine_embedding_param_{T}",)
     kind = LossKind.COSINE_EMBEDDING
-    descriptor_type: ClassVar[type[Descriptor]] = CosineEmbeddingDescriptor
-    args_type: ClassVar[type[Args]] = CosineEmbeddingArgs
     names: ClassVar = {
         **RowLossPlan.names,
         "row_stride_x": "d_extent",
@@ -153,8 +147,6 @@ class CosineEmbeddingBackwardPlan(CosineEmbeddingPlan):
     __slots__ = ()
     op = "loss_cosine_embedding_backward_{T}"
     others = ("loss_cosine_embedding_param_backward_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = CosineEmbeddingBackwardDescriptor
-    args_type: ClassVar[type[Args]] = CosineEmbeddingBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,8 +168,6 @@ class TripletMarginPlan(RowLossPlan):
     op = "loss_triplet_margin_{T}"
     others = ("loss_triplet_margin_param_{T}",)
     kind = LossKind.TRIPLET_MARGIN
-    descriptor_type: ClassVar[type[Descriptor]] = TripletMarginDescriptor
-    args_type: ClassVar[type[Args]] = TripletMarginArgs
     names: ClassVar = {
         **RowLossPlan.names,
         "a": "anchor",
@@ -210,8 +200,6 @@ class TripletMarginBackwardPlan(TripletMarginPlan):
     __slots__ = ()
     op = "loss_triplet_margin_backward_{T}"
     others = ("loss_triplet_margin_param_backward_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = TripletMarginBackwardDescriptor
-    args_type: ClassVar[type[Args]] = TripletMarginBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,8 +220,6 @@ class MultiMarginPlan(RowLossPlan):
     op = "loss_multi_margin_{T}"
     others = ("loss_multi_margin_param_{T}",)
     kind = LossKind.MULTI_MARGIN
-    descriptor_type: ClassVar[type[Descriptor]] = MultiMarginDescriptor
-    args_type: ClassVar[type[Args]] = MultiMarginArgs
     names: ClassVar = {
         **RowLossPlan.names,
         "row_stride": "class_extent",
@@ -257,8 +243,6 @@ class MultiMarginBackwardPlan(MultiMarginPlan):
     __slots__ = ()
     op = "loss_multi_margin_backward_{T}"
     others = ("loss_multi_margin_param_backward_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = MultiMarginBackwardDescriptor
-    args_type: ClassVar[type[Args]] = MultiMarginBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,8 +261,6 @@ class MultilabelMarginPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_multilabel_margin_{T}"
     kind = LossKind.MULTILABEL_MARGIN
-    descriptor_type: ClassVar[type[Descriptor]] = MultilabelMarginDescriptor
-    args_type: ClassVar[type[Args]] = MultilabelMarginArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -297,8 +279,6 @@ class MultilabelMarginBackwardArgs(Args):
 class MultilabelMarginBackwardPlan(MultilabelMarginPlan):
     __slots__ = ()
     op = "loss_multilabel_margin_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = MultilabelMarginBackwardDescriptor
-    args_type: ClassVar[type[Args]] = MultilabelMarginBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -317,8 +297,6 @@ class MultilabelSoftMarginPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_multilabel_soft_margin_{T}"
     kind = LossKind.MULTILABEL_SOFT_MARGIN
-    descriptor_type: ClassVar[type[Descriptor]] = MultilabelSoftMarginDescriptor
-    args_type: ClassVar[type[Args]] = MultilabelSoftMarginArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -337,8 +315,6 @@ class MultilabelSoftMarginBackwardArgs(Args):
 class MultilabelSoftMarginBackwardPlan(MultilabelSoftMarginPlan):
     __slots__ = ()
     op = "loss_multilabel_soft_margin_backward_{T}"
-    descriptor_type: ClassVar[type[Descriptor]] = MultilabelSoftMarginBackwardDescriptor
-    args_type: ClassVar[type[Args]] = MultilabelSoftMarginBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -375,8 +351,6 @@ class CrossEntropyPlan(RowLossPlan):
     op = "loss_cross_entropy_{T}"
     others = ("loss_cross_entropy_soft_{T}",)
     kind = LossKind.CROSS_ENTROPY
-    descriptor_type: ClassVar[type[Descriptor]] = CrossEntropyDescriptor
-    args_type: ClassVar[type[Args]] = CrossEntropyArgs
     names: ClassVar = {
         **RowLossPlan.names,
         "loss_cross_entropy_soft_{T}: target": "soft_target",
@@ -392,8 +366,6 @@ class CrossEntropyBackwardPlan(CrossEntropyPlan):
     __slots__ = ()
     op = "loss_cross_entropy_backward_{T}"
     others = ("loss_cross_entropy_soft_backward_{T}",)
-    descriptor_type: ClassVar[type[Descriptor]] = CrossEntropyBackwardDescriptor
-    args_type: ClassVar[type[Args]] = CrossEntropyBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -422,8 +394,6 @@ class CrossEntropyInPlacePlan(Plan):
     op = "loss_flce_per_row_{T}"
     category = OpCategory.LOSS
     kind = LossKind.FUSED_LINEAR_CROSS_ENTROPY
-    descriptor_type: ClassVar[type[Descriptor]] = CrossEntropyInPlaceDescriptor
-    args_type: ClassVar[type[Args]] = CrossEntropyInPlaceArgs
     names: ClassVar = {
         "v": "class_extent",
         "row_stride": "class_extent",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from baracuda.descriptor import Descriptor
 from baracuda.kinds import LossKind
 from baracuda.loss.elementwise import GaussianNllDescriptor, LossDescriptor, LossPlan, PoissonNllDescriptor
 from baracuda.loss.logits import KlDivBatchDescriptor, WeightedBceWithLogitsDescriptor
@@ -32,8 +31,6 @@ class BceTargetBackwardPlan(LossPlan):
     __slots__ = ()
     op = "loss_bce_target_backward_{T}"
     kind = LossKind.BCE
-    descriptor_type: ClassVar[type[Descriptor]] = BceTargetBackwardDescriptor
-    args_type: ClassVar[type[Args]] = BceTargetBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +51,6 @@ class WeightedBceWithLogitsTargetBackwardPlan(LossPlan):
     __slots__ = ()
     op = "loss_bce_with_logits_weighted_target_backward_{T}"
     kind = LossKind.BCE_WITH_LOGITS
-    descriptor_type: ClassVar[type[Descriptor]] = WeightedBceWithLogitsTargetBackwardDescriptor
-    args_type: ClassVar[type[Args]] = WeightedBceWithLogitsTargetBackwardArgs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +70,6 @@ class KlDivBatchTargetBackwardPlan(LossPlan):
     __slots__ = ()
     op = "loss_kl_div_batch_target_backward_{T}"
     kind = LossKind.KL_DIV
-    descriptor_type: ClassVar[type[Descriptor]] = KlDivBatchTargetBackwardDescriptor
-    args_type: ClassVar[type[Args]] = KlDivBatchTargetBackwardArgs
     names: ClassVar = {**LossPlan.names, "pred": "input", "log_target_flag": "log_target"}
 
 
@@ -96,8 +89,6 @@ class PoissonNllTargetBackwardPlan(LossPlan):
     __slots__ = ()
     op = "loss_poisson_nll_target_backward_{T}"
     kind = LossKind.POISSON_NLL
-    descriptor_type: ClassVar[type[Descriptor]] = PoissonNllTargetBackwardDescriptor
-    args_type: ClassVar[type[Args]] = PoissonNllTargetBackwardArgs
     names: ClassVar = {**LossPlan.names, "log_input_flag": "log_input"}
 
 
@@ -119,5 +110,3 @@ class GaussianNllVarBackwardPlan(LossPlan):
     __slots__ = ()
     op = "loss_gaussian_nll_var_backward_{T}"
     kind = LossKind.GAUSSIAN_NLL
-    descriptor_type: ClassVar[type[Descriptor]] = GaussianNllVarBackwardDescriptor
-    args_type: ClassVar[type[Args]] = GaussianNllVarBackwardArgs

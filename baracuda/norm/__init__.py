@@ -1,1 +1,1 @@
-"""Norms, one module for each form: rows, channels, sums, batch, lengths."""
+"""Norms, one module for each form: rows, channels, groups, sums, batch, lengths."""

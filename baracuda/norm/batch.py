@@ -21,9 +21,10 @@ from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
+@dataclasses.dataclass(frozen=True)
 class _BatchDescriptor(Descriptor):
-    input_shape: Any
-    channel_axis: Any
+    input_shape: tuple[int, ...] = shape_field()
+    channel_axis: int = axis_field()
 
     def validated(self) -> Any:
         valid = super().validated()
@@ -64,8 +65,6 @@ class _BatchDescriptor(Descriptor):
 class BatchNormTrainingDescriptor(_BatchDescriptor):
     """channel_axis is 1, or the last. momentum is the weight of the batch in the new running statistics."""
 
-    input_shape: tuple[int, ...] = shape_field()
-    channel_axis: int = axis_field()
     eps: float = eps_field()
     momentum: float = descriptor.real(default=0.1)
 
@@ -74,17 +73,12 @@ class BatchNormTrainingDescriptor(_BatchDescriptor):
 class BatchNormInferenceDescriptor(_BatchDescriptor):
     """channel_axis is 1, or the last."""
 
-    input_shape: tuple[int, ...] = shape_field()
-    channel_axis: int = axis_field()
     eps: float = eps_field()
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchNormTrainingBackwardDescriptor(_BatchDescriptor):
     """channel_axis is 1, or the last."""
-
-    input_shape: tuple[int, ...] = shape_field()
-    channel_axis: int = axis_field()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -40,11 +41,24 @@ def require_together(views: dict[str, TensorRef | None], wanted: bool, field: st
             raise InvalidProblemError(f"{name} is {'None' if wanted else 'given'}, but {field} is {wanted}")
 
 
+def mask_field() -> Any:
+    return descriptor.checked(lambda name, value: as_integer(name, value, 1, 255))
+
+
+def shape_field() -> Any:
+    return descriptor.shape(high=INT32_MAX)
+
+
+def axis_field() -> Any:
+    return descriptor.checked(lambda name, value: as_integer(name, value, 0, 255))
+
+
+@dataclasses.dataclass(frozen=True)
 class RowsDescriptor(Descriptor):
     """Of ops on rows of the axes whose bits are set in norm_axes_mask."""
 
-    input_shape: Any
-    norm_axes_mask: Any
+    input_shape: tuple[int, ...] = shape_field()
+    norm_axes_mask: int = mask_field()
 
     def validated(self) -> Any:
         valid = super().validated()
@@ -72,15 +86,3 @@ class RowsDescriptor(Descriptor):
     def save_shape(self) -> tuple[int, ...]:
         """Of the saved statistics: input_shape with 1 for each normalized axis."""
         return tuple([1 if self.norm_axes_mask >> d & 1 else extent for d, extent in enumerate(self.input_shape)])
-
-
-def mask_field() -> Any:
-    return descriptor.checked(lambda name, value: as_integer(name, value, 1, 255))
-
-
-def shape_field() -> Any:
-    return descriptor.shape(high=INT32_MAX)
-
-
-def axis_field() -> Any:
-    return descriptor.checked(lambda name, value: as_integer(name, value, 0, 255))

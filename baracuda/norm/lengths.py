@@ -10,7 +10,7 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import RowsDescriptor, eps_field, mask_field, shape_field
+from baracuda.norm.fields import RowsDescriptor, eps_field
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
@@ -19,8 +19,6 @@ from baracuda.plan import Plan
 class L2NormalizeDescriptor(RowsDescriptor):
     """Bit d of norm_axes_mask is set where axis d is normalized."""
 
-    input_shape: tuple[int, ...] = shape_field()
-    norm_axes_mask: int = mask_field()
     eps: float = eps_field()
 
 
@@ -31,9 +29,6 @@ class L2NormalizeBackwardDescriptor(L2NormalizeDescriptor):
 @dataclasses.dataclass(frozen=True)
 class WeightNormDescriptor(RowsDescriptor):
     """Bit d of norm_axes_mask is set where axis d is normalized."""
-
-    input_shape: tuple[int, ...] = shape_field()
-    norm_axes_mask: int = mask_field()
 
 
 class WeightNormBackwardDescriptor(WeightNormDescriptor):

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import RowsDescriptor, eps_field, flag_field, mask_field, require_together, shape_field
+from baracuda.norm.fields import RowsDescriptor, eps_field, flag_field, require_together
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 from baracuda.tensor import TensorRef
@@ -22,8 +22,6 @@ from baracuda.tensor import TensorRef
 class RMSNormDescriptor(RowsDescriptor):
     """Bit d of norm_axes_mask is set where axis d is normalized."""
 
-    input_shape: tuple[int, ...] = shape_field()
-    norm_axes_mask: int = mask_field()
     eps: float = eps_field()
     has_gamma: bool = flag_field()
 
@@ -34,8 +32,6 @@ class RMSNormDescriptor(RowsDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class RMSNormBackwardDescriptor(RowsDescriptor):
-    input_shape: tuple[int, ...] = shape_field()
-    norm_axes_mask: int = mask_field()
     has_gamma: bool = flag_field()
 
     @property
@@ -47,8 +43,6 @@ class RMSNormBackwardDescriptor(RowsDescriptor):
 class LayerNormDescriptor(RowsDescriptor):
     """Bit d of norm_axes_mask is set where axis d is normalized."""
 
-    input_shape: tuple[int, ...] = shape_field()
-    norm_axes_mask: int = mask_field()
     eps: float = eps_field()
     has_gamma: bool = flag_field()
     has_beta: bool = flag_field()
@@ -56,8 +50,6 @@ class LayerNormDescriptor(RowsDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class LayerNormBackwardDescriptor(RowsDescriptor):
-    input_shape: tuple[int, ...] = shape_field()
-    norm_axes_mask: int = mask_field()
     has_gamma: bool = flag_field()
     has_beta: bool = flag_field()
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 from baracuda import descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import RowsDescriptor, eps_field, mask_field, shape_field
+from baracuda.norm.fields import RowsDescriptor, eps_field
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 from baracuda.tensor import TensorRef
@@ -24,8 +24,6 @@ from baracuda.tensor import TensorRef
 class AddRMSNormDescriptor(RowsDescriptor):
     """Bit d of norm_axes_mask is set where axis d is normalized."""
 
-    input_shape: tuple[int, ...] = shape_field()
-    norm_axes_mask: int = mask_field()
     eps: float = eps_field()
     gamma_offset: float = descriptor.real(default=0.0)
 
@@ -38,8 +36,6 @@ class AddLayerNormDescriptor(AddRMSNormDescriptor):
 class AddRMSNormBackwardDescriptor(RowsDescriptor):
     """gamma_offset is that of the forward op."""
 
-    input_shape: tuple[int, ...] = shape_field()
-    norm_axes_mask: int = mask_field()
     gamma_offset: float = descriptor.real(default=0.0)
 
 

@@ -118,8 +118,6 @@ class RepeatPlan(Plan):
     op = "repeat_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.REPEAT
-    descriptor_type = RepeatDescriptor
-    args_type = RepeatArgs
 
 
 class RepeatBackwardPlan(Plan):
@@ -127,8 +125,6 @@ class RepeatBackwardPlan(Plan):
     op = "repeat_backward_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.REPEAT
-    descriptor_type = RepeatBackwardDescriptor
-    args_type = RepeatBackwardArgs
     shapes: ClassVar = {"dy": "output_shape"}
 
 
@@ -145,8 +141,6 @@ class RepeatInterleavePlan(Plan):
     op = "repeat_interleave_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.REPEAT_INTERLEAVE
-    descriptor_type = RepeatInterleaveDescriptor
-    args_type = RepeatInterleaveArgs
     names: ClassVar = {"repeat_count": "repeats"}
     shapes: ClassVar = {"x": "input_shape", "y": "output_shape"}
 
@@ -156,7 +150,5 @@ class RepeatInterleaveBackwardPlan(Plan):
     op = "repeat_interleave_backward_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.REPEAT_INTERLEAVE
-    descriptor_type = RepeatInterleaveBackwardDescriptor
-    args_type = RepeatInterleaveBackwardArgs
     names: ClassVar = {"repeat_count": "repeats"}
     shapes: ClassVar = {"dy": "output_shape", "dx": "input_shape"}

@@ -86,8 +86,6 @@ class UnfoldPlan(Plan):
     op = "unfold_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.UNFOLD
-    descriptor_type = UnfoldDescriptor
-    args_type = UnfoldArgs
     shapes: ClassVar = {"x": "input_shape", "y": "output_shape"}
 
 
@@ -96,6 +94,4 @@ class UnfoldBackwardPlan(Plan):
     op = "unfold_backward_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.UNFOLD
-    descriptor_type = UnfoldBackwardDescriptor
-    args_type = UnfoldBackwardArgs
     shapes: ClassVar = {"dy": "output_shape", "dx": "input_shape"}

@@ -26,6 +26,13 @@
 // True inside code that the threads of a kernel run, on a GPU or, in tests, on fibers of a CPU, which have its barriers.
 #define BK_IN_KERNEL BK_ON_GPU
 
+// Before a loop of few turns, over what a GPU has in registers.
+#if BK_ON_GPU
+#define BK_UNROLL _Pragma("unroll")
+#else
+#define BK_UNROLL
+#endif
+
 // Host code that thousands of entry points share: one copy of it is enough.
 #define BK_COLD __attribute__((noinline))
 

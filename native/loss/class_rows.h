@@ -44,9 +44,7 @@ BK_HD C base_of(C max) {
 template <class T, int N>
 BK_HD compute_t<T> exponentials(compute_t<T> (&x)[N], compute_t<T> base) {
     using C = compute_t<T>;
-#if BK_ON_GPU
-#pragma unroll
-#endif
+    BK_UNROLL
     for (int i = 0; i < N; ++i) x[i] = math::exp_of_negative<T>(x[i] - base);
     return sum_of<C>(x);
 }
@@ -175,9 +173,7 @@ struct WeightedCrossEntropyRows : RowDefaults {
     template <class W, int N>
     BK_HD void spread(const Held (&x)[N], const W& where, Acc* acc) const {
         C product = 0, weights = 0;
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i < N; ++i) {
             if (!where.has(i)) continue;
             const C w = weight == nullptr ? C(1) : weight[where.at(i)];
@@ -259,19 +255,13 @@ struct SoftCrossEntropyRows : RowDefaults {
     template <class W, class H, int N>
     BK_HD Acc sum_up(const Row&, H (&held)[N], const W&) const {
         C x[N], q[N], product[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i < N; ++i) x[i] = held[i].x, q[i] = held[i].q;
         const C max = max_of(x), base = base_of(max);
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i < N; ++i) product[i] = share(q[i], x[i] - base);
         const C sum = exponentials<T>(x, base);
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i < N; ++i) held[i].x = x[i];
         return {max, sum, sum_of(q), sum_of(product)};
     }
@@ -362,9 +352,7 @@ struct MultiMarginRows : RowDefaults {
     BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
         if (row.pass == 0) return {picked_of(x, where, row.target), 0, 0};
         C sum = 0, slopes = 0;
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i < N; ++i) {
             if (!where.has(i) || static_cast<int32_t>(where.at(i)) == row.target) continue;
             const C hinge = positive_part(row.above + x[i]);
@@ -415,9 +403,7 @@ struct SoftMarginRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C term[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i < N; ++i) term[i] = math::select(held[i].exists, bce_of_logit<T>(held[i].x, held[i].y), C(0));
         return sum_of(term);
     }

@@ -41,9 +41,7 @@ struct CosineRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C dot[N], square1[N], square2[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i < N; ++i) {
             dot[i] = held[i].x1 * held[i].x2;
             square1[i] = held[i].x1 * held[i].x1;
@@ -96,9 +94,7 @@ struct TripletRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C positive[N], negative[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i < N; ++i) {
             positive[i] = power_of<T>(math::fabs<C>(held[i].from_positive), p);
             negative[i] = power_of<T>(math::fabs<C>(held[i].from_negative), p);

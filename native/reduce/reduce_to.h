@@ -1,6 +1,7 @@
 // Reductions to a shape: the reverse of broadcasting.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/abi/checks.h"
@@ -13,9 +14,8 @@
 namespace bk {
 
 // An axis of extent 1 in the output, and another one in the input, is reduced. An axis of extent 1 in the input alone is
-// repeated.
-template <class Op, class T>
-struct ReduceTo {
+// repeated. The fields in the order of the rows; other ops have theirs behind them.
+struct ShapeReduction {
     const int32_t* input_shape;
     const int64_t* input_stride;
     int32_t rank_in;
@@ -63,9 +63,23 @@ struct ReduceTo {
         return Status::kOk;
     }
 
-    size_t workspace_size() const { return reduction_workspace<Op>(axes()); }
-    Status run(const T* src, T* dst, const Launch& launch) const {
-        return run_reduction<Op>(launch, axes(), Op::reducer(), src, dst);
+    // With outputs that all lie as dst does.
+    template <int Out>
+    ReduceAxes<1, Out> axes() const {
+        int64_t strides[kMaxRank];
+        row_major(strides);
+        ReduceAxes<1, Out> axes;
+        for (int32_t d = 0; d < rank_in; ++d) {
+            if (output_shape[d] == 1 && input_shape[d] != 1) {
+                axes.reduced.append(input_shape[d], {input_stride[d]});
+                continue;
+            }
+            int64_t stride[1 + Out];
+            std::fill_n(stride, 1 + Out, strides[d]);
+            stride[0] = input_shape[d] == 1 ? 0 : input_stride[d];
+            axes.kept.append(output_shape[d], stride);
+        }
+        return axes;
     }
 
 private:
@@ -73,18 +87,41 @@ private:
         int64_t step = 1;
         for (int32_t d = rank_in; d-- > 0; step *= output_shape[d]) strides[d] = step;
     }
-    ReduceAxes<1, 1> axes() const {
-        int64_t strides[kMaxRank];
-        row_major(strides);
-        ReduceAxes<1, 1> axes;
-        for (int32_t d = 0; d < rank_in; ++d) {
-            if (output_shape[d] == 1 && input_shape[d] != 1)
-                axes.reduced.append(input_shape[d], {input_stride[d]});
-            else
-                axes.kept.append(output_shape[d], {input_shape[d] == 1 ? 0 : input_stride[d], strides[d]});
-        }
-        return axes;
+};
+
+// Op is a class of reduce/functions.h.
+template <class Op, class T>
+struct ReduceTo : ShapeReduction {
+    size_t workspace_size() const { return reduction_workspace<Op>(axes<Op::kOutputs>()); }
+    Status run(const T* src, T* dst, const Launch& launch) const {
+        return run_reduction<Op>(launch, axes<Op::kOutputs>(), Op::reducer(), src, dst);
     }
+};
+
+// Variance or deviation.
+template <class Op, class T>
+struct ReduceMomentsTo {
+    const int32_t* input_shape;
+    const int64_t* input_stride;
+    int32_t rank_in;
+    const int32_t* output_shape;
+    int32_t correction;
+
+    Work work() const { return plain().work(); }
+    Status check() const { return plain().check(); }
+    Status locate_src(Operand* src, const char* name, Role role, int64_t size) const {
+        return plain().locate_src(src, name, role, size);
+    }
+    Status locate_dst(Operand* dst, const char* name, Role role, int64_t size) const {
+        return plain().locate_dst(dst, name, role, size);
+    }
+    size_t workspace_size() const { return reduction_workspace<Op>(plain().template axes<Op::kOutputs>(), correction); }
+    Status run(const T* src, T* dst, const Launch& launch) const {
+        return run_reduction<Op>(launch, plain().template axes<Op::kOutputs>(), Op::reducer(correction), src, dst);
+    }
+
+private:
+    ShapeReduction plain() const { return {input_shape, input_stride, rank_in, output_shape}; }
 };
 
 }  // namespace bk

@@ -103,6 +103,35 @@ struct ReduceProdBackward : ReduceRowBackward {
     }
 };
 
+// Rows along the axes along which dy does not move.
+template <class T, bool is_root>
+struct ReduceVarianceOverAxesBackward {
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_x;
+    const int64_t* stride_dx;
+    int32_t correction;
+
+    Work work() const { return all_or_none(numel); }
+    Status check() const {
+        return check_shape("numel", numel, rank, "shape", shape, {{"stride_dy", stride_dy}, {"stride_x", stride_x}},
+                           {{"stride_dx", stride_dx}});
+    }
+    Status run(const T* dy, const T* x, T* dx, const Launch& launch) const {
+        RowAxes<3, 1> rows;
+        for (int32_t d = 0; d < rank; ++d) {
+            if (stride_dy[d] == 0)
+                rows.inner.append(shape[d], {stride_x[d], stride_dy[d], stride_dx[d]});
+            else
+                rows.outer.append(shape[d], {stride_x[d], stride_dy[d], stride_dx[d], stride_x[d]});
+        }
+        return map_rows(launch, rows, op::VarianceGradientRows<T>{{}, correction, is_root}, inputs(x, dy), inputs(), inputs(x),
+                        outputs(dx), outputs());
+    }
+};
+
 // Rows along one axis.
 template <class T, bool is_root>
 struct ReduceVarianceBackward {

@@ -36,9 +36,7 @@ struct ExtremeGradientRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
         int count = 0;
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i < N; ++i) count += int(is_extreme(row, x[i])) & int(where.has(i));
         return count;
     }
@@ -75,9 +73,7 @@ struct ProductGradientRows : RowDefaults {
     BK_HD Acc sum_up(const Row&, Held (&x)[N], const W&) const {
         C product = 1;
         int zeros = 0;
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i < N; ++i) {
             product *= math::select(x[i] == C(0), C(1), x[i]);
             zeros += x[i] == C(0);
@@ -121,9 +117,7 @@ struct VarianceGradientRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row& row, Held (&held)[N], const W& where) const {
         C term[N];
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i < N; ++i) {
             const C difference = held[i].x - row.mean;
             term[i] = math::select(where.has(i), row.has_mean ? difference * difference : difference, C(0));

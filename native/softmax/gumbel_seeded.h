@@ -48,9 +48,7 @@ struct WithNoise : Base {
     }
     BK_HD void next(Near& near) const {
         ++near.at;
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i + Stream::kWords < kWords; ++i) near.word[i] = near.word[i + Stream::kWords];
     }
     // The logit with noise -ln(-ln(1 - u)): small u, which lie close together, make the greatest.

@@ -52,9 +52,7 @@ struct GumbelHardRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W& where) const {
         Acc best = identity();
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int i = 0; i < N; ++i)
             if (where.has(i)) best = combine(best, Acc{held[i], static_cast<int32_t>(where.at(i)), 0});
         return best;

@@ -168,17 +168,18 @@ def case(row, kind="normal", tolerance="reduction", *, full=is_thorough, bad=(),
 # --- to a shape ------------------------------------------------------------------------------------------------------
 
 
-def to_shape(draw, shape, out, kind="factors", src=None, null=()):
+def to_shape(draw, shape, out, kind="factors", src=None, null=(), **scalars):
     strides = strides_for(shape, **src or {})
     host = {"input_shape": tuple(shape), "input_stride": strides, "output_shape": tuple(out)}
     arrays = {"src": values(draw, shape, kind, strides), "dst": draw.output(out)}
-    return Problem({"rank_in": len(shape)}, arrays, host, null, draw.function)
+    return Problem({"rank_in": len(shape), **scalars}, arrays, host, null, draw.function)
 
 
 def to_reference(problem):
     src, out = problem.arrays["src"], problem.host["output_shape"]
     axes = [d for d, (have, want) in enumerate(zip(src.shape, out)) if want == 1 and have != 1]
-    found = reduced(problem.function, src.values, axes, src.dtype)
+    correction = {key: problem.scalars[key] for key in ("correction",) if key in problem.scalars}
+    found = reduced(problem.function, src.values, axes, src.dtype, **correction)
     for name in ("value", "terms"):
         setattr(found, name, np.broadcast_to(getattr(found, name), out))
     return {"dst": found}
@@ -256,6 +257,19 @@ TRACE_BAD = (
     Bad("nothing_null_y", 2, r"y is NULL", {"rows": 0}, null=("y",)),
 )
 
+
+def to_case(row, kind="factors", **scalars):
+    def made(shape, out, options):
+        return lambda d: to_shape(d, shape, out, **{"kind": kind, **scalars, **options})
+
+    return Case(
+        row=row, problems={name: made(*given) for name, given in TO.items()}, reference=to_reference,
+        tolerance={"dst": "reduction"}, plain="plain", large="large", bad=TO_BAD, full=is_thorough,
+        brief=("plain", "all", "ends", "nothing", "large", "long"),
+        idle=(Idle("no_results", {}, {"output_shape": (3, 1, 0), "input_shape": (3, 5, 0)}),),
+    )  # fmt: skip
+
+
 MORE = {f"all_{kind}": ((13, 70), 1, {"kind": kind}) for kind in ("ties", "lowest")}
 EXTREME = {f"extreme_{n}": ((40, n), 1, {"kind": "extreme"}) for n in (1, 3, 50)}
 FAR = {
@@ -276,12 +290,9 @@ CASES = (
          full=lambda slots: False),
     case("reduce_{F}_{T} truth", "sparse", output="bool", more=MORE),
     case("reduce_count_nonzero_{T}", "sparse", output="i64", more=MORE),
-    Case(
-        row="reduce_{F}_to_{T}",
-        problems={name: lambda d, given=given: to_shape(d, *given[:2], **given[2]) for name, given in TO.items()},
-        reference=to_reference, tolerance={"dst": "reduction"}, plain="plain", large="large", bad=TO_BAD,
-        idle=(Idle("no_results", {}, {"output_shape": (3, 1, 0), "input_shape": (3, 5, 0)}),),
-    ),
+    to_case("reduce_{F}_to_{T}"),
+    to_case("reduce_{F}_to_{T} floats", "normal"),
+    to_case("reduce_{F}_to_{T} moments", "normal", correction=1),
     Case(
         row="trace_{T}", problems=TRACES, reference=trace_reference, tolerance={"y": "reduction"}, plain="plain",
         large="large", bad=TRACE_BAD, idle=(),

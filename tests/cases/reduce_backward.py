@@ -13,15 +13,21 @@ from .reductions import WIDE, reduced
 SAVING = ("max_min", "norm_p", "prod", "norm2", "logsumexp", "var", "std")
 
 
-def backward(draw, name, shape, axes, kind="normal", x=None, dx=None, dy=None, null=(), correction=1, p=3.0):
-    """x, dx and dy are options of strides_for; dy's are those of y, too. Moments have one axis."""
+def backward(
+    draw, name, shape, axes, kind="normal", x=None, dx=None, dy=None, null=(), correction=1, p=3.0, named=True
+):
+    """x, dx and dy are options of strides_for; dy's are those of y, too. Moments have one axis if it is `named`."""
     shape = tuple(shape)
     out = tuple(1 if a in axes else e for a, e in enumerate(shape))
     still = tuple(0 if a in axes else s for a, s in enumerate(strides_for(out, **dy or {})))
     sx, sdx = strides_for(shape, **x or {}), strides_for(shape, **dx or {})
     given, host = {"numel": math.prod(shape), "rank": len(shape)}, {"shape": shape, "stride_dy": still}
     arrays = {"dy": draw.floats(shape, "normal", still)}
-    if name in SAVING:
+    if name in SAVING and not named:
+        arrays["x"] = values(draw, shape, kind, sx)
+        host["stride_x"] = sx
+        given["correction"] = correction
+    elif name in SAVING:
         arrays["x"] = operand = values(draw, shape, kind, sx)
         extreme = draw.rng.choice(["max", "min", "fmax", "fmin"])
         forward = {"max_min": extreme, "var": "sum", "std": "sum"}.get(name, name)
@@ -30,7 +36,7 @@ def backward(draw, name, shape, axes, kind="normal", x=None, dx=None, dy=None, n
         with np.errstate(over="ignore"):
             arrays["y"] = draw.array(round_to(np.broadcast_to(y, shape), draw.dtype).reshape(shape), strides=still)
         host |= {"stride_x": sx, "stride_y": still}
-    if name in ("var", "std"):
+    if name in ("var", "std") and named:
         given |= {
             "reduce_axis": axes[0], "reduce_extent": shape[axes[0]], "reduce_stride_x": sx[axes[0]],
             "correction": correction,
@@ -64,8 +70,8 @@ def of_power(dy, x, y, axes, p):
     return value, np.abs(value) * (1 + abs(p - 1) * (1 + np.abs(np.log(np.abs(np.where(x == 0, 1, x / y))))))
 
 
-def deviations(problem, dy, x, n):
-    axis, m = (problem.scalars["reduce_axis"],), n - problem.scalars["correction"]
+def deviations(problem, dy, x, axis, n):
+    m = n - problem.scalars["correction"]
     if m <= 0:
         return np.full(x.shape, np.nan), 0.0
     middle = x.mean(axis, keepdims=True)
@@ -82,7 +88,8 @@ def reference(problem):
     dy = arrays["dy"].values.astype(WIDE)
     x, y = (arrays[key].values.astype(WIDE) if key in arrays else dy for key in ("x", "y"))
     axes = tuple(d for d, s in enumerate(host["stride_dy"]) if s == 0)
-    n = math.prod(dy.shape[a] for a in ((problem.scalars["reduce_axis"],) if name in ("var", "std") else axes))
+    axes = (problem.scalars["reduce_axis"],) if "reduce_axis" in problem.scalars else axes
+    n = math.prod(dy.shape[a] for a in axes)
     terms, rough = None, 0.0
     with np.errstate(all="ignore"):
         if name == "sum":
@@ -102,7 +109,7 @@ def reference(problem):
             value = dy * np.exp(x - y)
             rough = np.abs(value) * (1 + np.abs(np.where(np.isfinite(x - y), x - y, 0)))
         else:
-            value, terms = deviations(problem, dy, x, n)
+            value, terms = deviations(problem, dy, x, axes, n)
     terms = np.abs(value) if terms is None else terms
     return {"dx": Expected(value, n + 6, np.where(np.isfinite(terms), terms, 0), divided=rough)}
 
@@ -130,9 +137,9 @@ SHAPES = {  # shape, reduced axes, options
 BRIEF = ("plain", "large", "columns", "row33")
 
 
-def problems(name, kind, more, moments):
+def problems(name, kind, more, moments, **given):
     def made(shape, axes, options):
-        return lambda d: backward(d, name or d.function, shape, axes, **{"kind": kind, **options})
+        return lambda d: backward(d, name or d.function, shape, axes, **{"kind": kind, **given, **options})
 
     table = {**SHAPES, **more}
     return {key: made(*given) for key, given in table.items() if not moments or len(given[1]) == 1}
@@ -166,13 +173,22 @@ IDLE = (Idle("no_elements", {"numel": 0}, {"shape": (3, 5, 0)}),)
 
 
 def case(
-    row, name="", kind="normal", more=None, *, strides=("dy", "x", "y", "dx"), needed=("dy", "x", "y"), brief=BRIEF
+    row,
+    name="",
+    kind="normal",
+    more=None,
+    *,
+    strides=("dy", "x", "y", "dx"),
+    needed=("dy", "x", "y"),
+    brief=BRIEF,
+    named=True,
 ):
+    one_axis = "moments" in row and named
     return Case(
-        row=row, problems=problems(name, kind, more or {}, "moments" in row), reference=reference, plain="plain",
+        row=row, problems=problems(name, kind, more or {}, one_axis, named=named), reference=reference, plain="plain",
         large="large",
         tolerance={"dx": "exact" if name == "sum" else "reduction"}, idle=IDLE, brief=brief,
-        bad=bad_calls(strides, needed=needed, moments="moments" in row), full=lambda slots: slots["T"] == "f32",
+        bad=bad_calls(strides, needed=needed, moments=one_axis), full=lambda slots: slots["T"] == "f32",
     )  # fmt: skip
 
 
@@ -197,6 +213,15 @@ MOMENTS = {
 }
 
 
+SEVERAL = {
+    "population": ((9, 5, 10), (1, 2), {"correction": 0}),
+    "uncorrected": ((9, 1, 1), (1, 2), {"correction": 1}),
+    "equal": ((9, 5, 13), (1, 2), {"x": {"broadcast": (1, 2)}}),
+    "far": ((5, 40, 100), (1, 2), {"kind": "far"}),
+    "ends_turned": ((6, 40, 7), (0, 2), {"x": TURNED, "dx": {"flip": (1,)}}),
+}
+
+
 def trace(draw, rows, columns, kind="normal"):
     arrays = {"dy": draw.floats((1,), kind), "dx": draw.output((rows, columns))}
     return Problem({"rows": rows, "columns": columns}, arrays)
@@ -216,6 +241,8 @@ CASES = (
     case("reduce_norm_p_backward_{T}", "norm_p", more=POWERS),
     case("reduce_prod_backward_{T}", "prod", "factors", HOLES, needed=("dy", "x")),
     case("reduce_{F}_backward_{T} moments", more=MOMENTS, needed=("dy", "x")),
+    case("reduce_{F}_axes_backward_{T} moments", more=SEVERAL, strides=("dy", "x", "dx"), needed=("dy", "x"),
+         named=False),
     Case(
         row="trace_backward_{T}", reference=trace_reference, tolerance={"dx": "exact"}, plain="plain", large="large",
         problems={name: lambda d, given=given: trace(d, *given) for name, given in TRACES.items()},

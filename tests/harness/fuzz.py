@@ -29,22 +29,20 @@ import numpy as np
 import baracuda as bk
 from tools.oracle.numerics import itemsize
 
+from . import fuzz_rows
 from .arena import Slot
+from .fuzz_rows import small_shape, small_strides
 from .launch import OPS, ROWS, last_error
 
 MOST_BYTES = 2**47
 SLOT_PAGES = 16
-MOST_ELEMENTS = 2048  # of a problem before it is changed
 EXTREMES = (-1, 0, 1, 2, 9, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**46, 2**47, 2**60, -(2**60), 2**62, 2**63 - 1,
             -(2**63), -(2**63) + 1)  # fmt: skip
-# Families of which the table does not say where all operands lie: their ops compute it. Cases alone try them.
-UNDRAWN = ("norm", "reduce")
+# Ops of which the table does not say where all operands lie: they compute it. Cases alone try them.
 UNDRAWN_OPS = (
     "concat2", "contiguize", "flip", "pad", "permute", "repeat_interleave", "roll", "tri", "unfold", "write_slice",
 )  # fmt: skip
-DRAWN = [
-    name for name, row in ROWS.items() if row.family not in UNDRAWN and not row.pattern.startswith(UNDRAWN_OPS)
-]  # fmt: skip
+DRAWN = [name for name, row in ROWS.items() if not row.pattern.startswith(UNDRAWN_OPS)]
 PLACED = re.compile(r" with (\w+) along (\w+)$")
 INSTANCES = {name: [op for op, (row, _) in OPS.items() if row.name == name] for name in DRAWN}
 
@@ -66,25 +64,6 @@ class Call:
 
 
 # --- problems --------------------------------------------------------------------------------------------------------
-
-
-def small_shape(rng) -> list[int]:
-    shape = []
-    for _ in range(rng.integers(0, 9)):
-        extent = int(rng.choice([0, 1, 1, 2, 2, 3, 4, 5, 7, 33, 70]))
-        shape.append(extent if math.prod(shape) * max(extent, 1) <= MOST_ELEMENTS else 1)
-    return shape
-
-
-def small_strides(rng, shape, may_stand: bool) -> list[int]:
-    """Of a view: axes in any order, gaps, flips, and axes that stand still."""
-    strides, step = [0] * len(shape), int(rng.choice([1, 1, 1, 2]))
-    for axis in rng.permutation(len(shape)) if rng.random() < 0.5 else reversed(range(len(shape))):
-        if may_stand and rng.random() < 0.25:
-            continue
-        strides[axis] = -step if rng.random() < 0.2 else step
-        step = step * max(shape[axis], 1) + int(rng.choice([0, 0, 1]))
-    return strides
 
 
 def placed_extents(extents: list[int], words: str, numbers) -> list[int]:
@@ -256,7 +235,9 @@ def draw_pitches(rng, row, scalars) -> None:
 def draw_call(rng, op) -> Call:
     row, slots = OPS[op]
     host = {}
-    if any(p.direction == "host" for p in row.problem):
+    if made := fuzz_rows.drawn(rng, row):
+        scalars, host = made
+    elif any(p.direction == "host" for p in row.problem):
         scalars, host = draw_host(rng, row)
     else:
         scalars = draw_flat(rng, row)
@@ -265,7 +246,7 @@ def draw_call(rng, op) -> Call:
             is_float = p.dtype_of(slots) in ("f32", "f64")
             scalars[p.name] = float(rng.choice([0.5, -2.0, 0.0])) if is_float else int(rng.integers(0, 100))
     # A caller promises `rank` entries, whatever a change makes of the rank.
-    return Call(op, scalars, {name: entries + [1] * (8 - len(entries)) for name, entries in host.items()})
+    return Call(op, scalars, {name: e if e is None else e + [1] * (8 - len(e)) for name, e in host.items()})
 
 
 # --- changes ---------------------------------------------------------------------------------------------------------
@@ -287,7 +268,8 @@ def change_problem(rng, call: Call) -> None:
     elif rng.random() < 0.2:
         call.host[p.name] = None
     elif call.host[p.name]:
-        call.host[p.name][rng.integers(max(1, min(call.scalars["rank"], 8)))] = extreme(rng, p.dtype)
+        rank = call.scalars["rank" if "rank" in call.scalars else "rank_in"]
+        call.host[p.name][rng.integers(max(1, min(rank, 8)))] = extreme(rng, p.dtype)
     call.changes.append(p.name)
 
 
@@ -342,6 +324,8 @@ def computed_extents(names) -> dict[str, int]:
 def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
     """Extents and strides of an operand, by the op table; None where the arguments do not say."""
     names = {**call.scalars, **call.host}
+    if OPS[call.op][0].family in fuzz_rows.FAMILIES and (where := fuzz_rows.place(call, p)) is not False:
+        return where
     if f"stride_{p.name}" in call.host:
         shape, _, factors = PLACED.sub("", p.shape).split(",")[0].partition(" * ")
         rank = call.scalars["rank"]
@@ -372,7 +356,11 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         count, stride, *within = (names[word] for word in re.split(" by |, ", p.shape))
         steps = [math.prod(within[d + 1 :]) for d in range(len(within))]
         return ([count, *within], [stride, *steps]) if min(count, stride, *within) >= 0 else None
-    names |= computed_extents(names) | (narrow_extents(names) if "k" in names or "K" in names or "IC" in names else {})
+    names |= (
+        fuzz_rows.counts(names)
+        | computed_extents(names)
+        | (narrow_extents(names) if "k" in names or "K" in names or "IC" in names else {})
+    )
     extents = []
     for e in p.shape.split(", "):
         if "?" in e:
@@ -406,7 +394,7 @@ def cells_of(extents, strides, size: int) -> np.ndarray:
 class Fuzzer:
     def __init__(self, library, seed: int, log):
         self.library, self.seed, self.log = library, seed, log
-        self.slots = [Slot(SLOT_PAGES) for _ in range(9)]
+        self.slots = [Slot(SLOT_PAGES) for _ in range(1 + max(len(ROWS[name].pointers) for name in DRAWN))]
         self.ran = 0
 
     def place(self, rng, call: Call) -> dict:

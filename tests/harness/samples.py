@@ -52,6 +52,8 @@ STATISTICS = {
     "batch_norm_training_backward": (4,),
     "group_norm_backward": (2, 2),
     "instance_norm_backward": (2, 4),
+    "group_norm_channels_last_backward": (2, 2),
+    "instance_norm_channels_last_backward": (2, 4),
 }
 EXTENTS = {  # of losses
     "n_rows": 3, "class_extent": 4, "inner_extent": 2, "d_extent": 4, "max_time": 5, "batch_size": 2, "num_classes": 4,
@@ -181,4 +183,6 @@ def shape_of(spec, position):
         return tuple(int(w) if w.isdigit() else EXTENTS[w.split(" by ")[0]] for w in words.split(", "))
     if name in ("mean", "inv_std", "rms"):
         return STATISTICS.get(spec.name, STATISTICS["norm"])
+    if "channels_last" in spec.name and name in ("x", "dy"):
+        return shapes[name][0], *shapes[name][2:], shapes[name][1]
     return NAMED[spec.name][0][name] if spec.layout == "named" else shapes[name]

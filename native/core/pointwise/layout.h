@@ -128,9 +128,7 @@ struct Walk {
     // Offsets of the element at linear index i.
     BK_HD Offsets<Operands, Index> operator()(Index i) const {
         Offsets<Operands, Index> result{};
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int d = 0; d < MaxRank; ++d) {
             if (d >= rank) break;
             Index coordinate = i;

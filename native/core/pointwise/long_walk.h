@@ -25,9 +25,7 @@ struct LongWalk {
     }
 
     BK_HD void operator()(uint32_t i, int64_t (&offset)[Operands]) const {
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int d = 0; d < MaxRank; ++d) {
             if (d >= rank) break;
             uint32_t coordinate = i;

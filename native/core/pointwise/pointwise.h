@@ -108,14 +108,10 @@ BK_HD void compute(const Fn& fn, int64_t element, const Pack<Vec<In, N>...>& x, 
                    std::index_sequence<I...>, int exist = N) {
     const auto piece = piece_at(fn, element, 0);
     if (piece.count >= N) {
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int lane = 0; lane < N; ++lane) put(y, lane, piece(lane, widen(get<I>(x).lane[lane])...));
     } else {
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int lane = 0; lane < N; ++lane)
             if (lane < exist) put(y, lane, piece_at(fn, element + lane, 0)(0, widen(get<I>(x).lane[lane])...));
     }

@@ -34,9 +34,7 @@ BK_HD PhiloxBlock philox_block(uint64_t key, uint64_t low, uint64_t high) {
     uint32_t c[4] = {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
                      static_cast<uint32_t>(high >> 32)};
     uint32_t k[2] = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
-#if BK_ON_GPU
-#pragma unroll
-#endif
+    BK_UNROLL
     for (int round = 0; round < kRounds; ++round) {
         const uint32_t first = high_of_product(kFirstMultiplier, c[0]), second = high_of_product(kSecondMultiplier, c[2]);
         const uint32_t next[4] = {second ^ c[1] ^ k[0], kSecondMultiplier * c[2], first ^ c[3] ^ k[1], kFirstMultiplier * c[0]};
@@ -80,9 +78,7 @@ struct RandomStream {
     template <int Count>
     BK_HD void block_words(uint64_t i, uint32_t* words) const {
         constexpr int kBlocks = Count / kNumbers;
-#if BK_ON_GPU
-#pragma unroll
-#endif
+        BK_UNROLL
         for (int b = 0; b < kBlocks; ++b) {
             const PhiloxBlock block = philox_block(seed, (offset + i) / kNumbers + static_cast<unsigned>(b), 0);
             for (int k = 0; k < 4; ++k) words[4 * b + k] = block.word[k];

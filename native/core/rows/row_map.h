@@ -50,10 +50,8 @@
 #include "core/types/vec.h"
 
 // Before a loop over held elements, no step of which reads what another wrote: on a GPU they are registers, on the CPU vectors.
-#if BK_ON_GPU
-#define BK_HELD_LOOP _Pragma("unroll")
-#elif BK_CUDA
-#define BK_HELD_LOOP
+#if BK_CUDA
+#define BK_HELD_LOOP BK_UNROLL
 #else
 #define BK_HELD_LOOP BK_VECTOR_LOOP
 #endif

@@ -59,7 +59,7 @@ RowAxes<sizeof...(I), sizeof...(R) + 2> axes_of(const TermRows<sizeof...(I)>& gi
     return axes;
 }
 
-// Either `each` or `wide` is null.
+// What F saves of each row goes to `each`, rounded to T, or to `wide`, as it is: one of the two is null.
 template <class F, class T, class... In, class... RowIn>
 Status row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given, const F& f, const Inputs<In...>& x,
                  const Inputs<RowIn...>& row_inputs, T* each, compute_t<T>* wide) {

@@ -48,6 +48,26 @@ def torch_batch_norm_backward(torch, t, scalars):
     return lambda: torch.ops.aten.native_batch_norm_backward(dy, x, *given)
 
 
+def torch_group_norm(torch, t, scalars):
+    x = t["x"].movedim(2, 1)
+    gamma, beta = t["gamma"].to(x.dtype), t["beta"].to(x.dtype)
+    return lambda: torch.nn.functional.group_norm(x, scalars["num_groups"], gamma, beta, EPS)
+
+
+def torch_group_norm_backward(torch, t, scalars):
+    n, s, c = t["x"].shape
+    groups, wide = scalars["num_groups"], t["x"].dtype
+    statistics = [t[name].reshape(n, groups).to(wide) for name in ("saved_mean", "saved_rstd")]
+    given = *statistics, t["gamma"].to(wide), n, c, s, groups, [True] * 3
+
+    def peer():  # it takes channels first alone
+        dy, x = (t[name].movedim(2, 1).contiguous() for name in ("dy", "x"))
+        dx, *others = torch.ops.aten.native_group_norm_backward(dy, x, *given)
+        return dx.movedim(1, 2).contiguous(), *others
+
+    return peer
+
+
 def torch_l2_normalize(torch, t, scalars):
     return lambda: torch.nn.functional.normalize(t["x"], dim=-1)
 
@@ -131,6 +151,42 @@ def check_batch_norm_backward(problem):
     return ""
 
 
+def of_group(problem, name, item, channels):
+    """[S, channels] of an item."""
+    c, s = (problem.bench.scalars[f"{axis}_extent"] for axis in ("c", "spatial"))
+    return cells(problem, name, ((item * s + np.arange(s)[:, None]) * c + channels).ravel()).reshape(s, -1)
+
+
+def groups_of(problem):
+    """(item, the channels of a group, the group's statistic) of the first and the last group"""
+    n, c, groups = (problem.bench.scalars[name] for name in ("n_extent", "c_extent", "num_groups"))
+    for item, part in ((0, 0), (n - 1, groups - 1)):
+        yield item, np.arange(c // groups) + part * (c // groups), item * groups + part
+
+
+def check_group_norm(problem):
+    for item, channels, _ in groups_of(problem):
+        x, y = (of_group(problem, name, item, channels) for name in ("x", "y"))
+        gamma, beta = (cells(problem, name, channels) for name in ("gamma", "beta"))
+        want = (x - x.mean()) / np.sqrt(x.var() + EPS) * gamma + beta
+        if wrong := compare(problem, y, want, 8 * (np.abs(want) + np.abs(gamma) + np.abs(beta))):
+            return wrong
+    return ""
+
+
+def check_group_norm_backward(problem):
+    for item, channels, at in groups_of(problem):
+        dy, x, dx = (of_group(problem, name, item, channels) for name in ("dy", "x", "dx"))
+        gamma = cells(problem, "gamma", channels)
+        mean, scale = (cells(problem, name, [at])[0] for name in ("saved_mean", "saved_rstd"))
+        h, xh = dy * gamma, (x - mean) * scale
+        want = gradient(h, xh, scale, (0, 1), True)
+        size = scale * (1 + np.abs(xh)) * (np.abs(h) + np.abs(gamma).max())
+        if wrong := compare(problem, dx, want, 16 * size):
+            return wrong
+    return ""
+
+
 def check_lengths(problem):
     x_name, y_name = ("v", "w") if "v" in problem.buffers else ("x", "y")
     chosen = picks(problem, shape(problem, x_name)[0])
@@ -204,6 +260,25 @@ def batch_norms(n, c, s, last, forward, backward):
     )  # fmt: skip
 
 
+def group_norms(n, c, s, groups, forward, backward):
+    x, y, of = Operand((n, s, c), "normal"), Operand((n, s, c)), Operand((c,), "normal")
+    saved, what = Operand((n * groups,)), f"{c}x{s} of {groups}"
+    scalars = {"n_extent": n, "c_extent": c, "spatial_extent": s, "num_groups": groups}
+    yield Bench(
+        name=f"group_norm_channels_last {what}", row="group_norm_channels_last_{T}", dtypes=("f32", "bf16"),
+        arrays={"x": x, "gamma": of, "beta": of, "y": y, "saved_mean": saved, "saved_rstd": saved},
+        scalars=scalars | {"eps": EPS}, check=check_group_norm, torch=(torch_group_norm,), workspace=True,
+        bounds=forward,
+    )  # fmt: skip
+    statistics = {"saved_mean": Operand((n * groups,), "normal"), "saved_rstd": Operand((n * groups,), "positive")}
+    arrays = {"dy": x, "x": x, "gamma": of, **statistics, "dx": y, "dgamma": Operand((c,)), "dbeta": Operand((c,))}
+    yield Bench(
+        name=f"group_norm_channels_last_backward {what}", row="group_norm_channels_last_backward_{T}",
+        dtypes=("f32", "bf16"), arrays=arrays, scalars=scalars, check=check_group_norm_backward,
+        torch=(torch_group_norm_backward,), workspace=True, bounds=backward,
+    )  # fmt: skip
+
+
 def lengths(count, n, forward, backward):
     given, full, gain = Operand((count, n), "normal"), Operand((count, n)), Operand((count,), "normal")
     eps, scalars = {"eps": 1e-12}, row_scalars(count, n)
@@ -232,4 +307,8 @@ def benches(backend):
     n, c, s = (64, 256, 4096) if backend == "cuda" else (16, 64, 8192)
     for last in (0, 1):
         yield from batch_norms(n, c, s, last, bound(0.55), bound(0.55))
+    for channels, groups in ((320, 32), (512, 32), (64, 64)):  # of ten channels, of sixteen, of one
+        spatial = 4096 if backend == "cuda" else 1024
+        items = max(numel // (channels * spatial), 1)
+        yield from group_norms(items, channels, spatial, groups, bound(0.55), bound(0.50))
     yield from lengths(numel // 1024, 1024, bound(0.90), bound(0.85))

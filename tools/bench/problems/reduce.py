@@ -94,20 +94,30 @@ def made(where, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32
 
 
 def to_shape(function, shape, out, bound):
-    axes = tuple(d for d, (e, o) in enumerate(zip(shape, out)) if e != o)
+    """Of columns."""
+    end = "" if function in PLAIN else " moments" if function in MOMENTS else " floats"
 
     def check(problem):
-        total, size = problem.data.row_sums(problem.buffers["src"], np.arange(shape[0]))
-        return compare(problem, problem.data.rows(problem.buffers["dst"], np.array([0]))[0], total, size)
+        got = problem.data.rows(problem.buffers["dst"], np.array([0]))[0]
+        if function == "sum":
+            return compare(problem, got, *problem.data.row_sums(problem.buffers["src"], np.arange(shape[0])))
+        chosen = picks(problem, shape[1], 4)
+        places = chosen[:, None] + np.arange(shape[0]) * shape[1]
+        x = problem.data.cells(problem.buffers["src"], places.ravel()).astype(np.float64).reshape(places.shape)
+        expected = np.asarray(NUMPY[function](x, axis=1), np.float64)
+        return compare(problem, got[chosen], expected, np.abs(expected) + 1.0)
 
     def peer(torch, t, scalars):
-        return lambda: torch.sum(t["src"], axes, keepdim=True, out=t["dst"])
+        if function == "norm2":
+            return lambda: torch.linalg.vector_norm(t["src"], dim=0, keepdim=True)
+        return lambda: getattr(torch, function)(t["src"], 0, keepdim=True)
 
     return Bench(
-        name=f"reduce_{function}_to", row="reduce_{F}_to_{T}", function=function, dtypes=("f32", "bf16"), check=check,
-        scalars={"input_shape": shape, "output_shape": out, "rank_in": len(shape)}, bounds=(bound,), workspace=True,
-        arrays={"src": Operand(shape, "sixteenths"), "dst": Operand(out)}, torch=(peer,),
-        numpy=(lambda a, scalars: lambda: np.sum(a["src"], axes, keepdims=True, out=a["dst"]),),
+        name=f"reduce_{function}_to", row=f"reduce_{{F}}_to_{{T}}{end}", function=function, dtypes=("f32", "bf16"),
+        scalars={"input_shape": shape, "output_shape": out, "rank_in": len(shape)}
+        | ({"correction": 1} if function in MOMENTS else {}), bounds=(bound,), workspace=True, check=check,
+        arrays={"src": Operand(shape, "sixteenths" if function == "sum" else "normal"), "dst": Operand(out)},
+        torch=(peer,), numpy=(lambda a, scalars: lambda: NUMPY[function](a["src"], 0),),
     )  # fmt: skip
 
 
@@ -271,7 +281,7 @@ def expected_gradient(function, dy, x, y):
     return dy * (x - x.mean(1, keepdims=True)) * factor
 
 
-def gradient(function, shape, bound):
+def gradient(function, shape, bound, *, over_axes=False):
     still, saved = (1, 0), function not in ("sum", "mean")
     arrays = {"dy": Operand(shape, "sixteenths", still)}
     if saved:
@@ -281,7 +291,10 @@ def gradient(function, shape, bound):
         scalars["inv_extent"] = 1 / shape[1]
     if function == "norm_p":
         scalars["p"] = 3.0
-    if function in MOMENTS:
+    if over_axes:
+        del arrays["y"]
+        scalars["correction"] = 1
+    elif function in MOMENTS:
         scalars |= {"reduce_axis": 1, "reduce_extent": shape[1], "reduce_stride_x": 1, "correction": 1}
 
     def check(problem):
@@ -290,15 +303,18 @@ def gradient(function, shape, bound):
         got = {name: data.cells(buffer, places).reshape(-1, shape[1]) for name, buffer in problem.buffers.items()}
         given = [got.get(name, got["dy"]).astype(np.float64) for name in ("dy", "x", "y")]
         expected = expected_gradient(function, *given)
-        beside = 8 / shape[1] * np.abs(given[0]) * np.abs(given[1]).max() if function in MOMENTS else 1e-6
+        # The mean is found from distances to the row's first element: its error is some roundings of the largest of
+        # these, at most 2 max |x|, which beside an element near the mean is all that there is.
+        beside = 1 / shape[1] * np.abs(given[0]) * np.abs(given[1]).max() if function in MOMENTS else 1e-6
         return compare(problem, got["dx"], expected, 8 * np.abs(expected) + beside)
 
     row = {"norm2": "reduce_{F}_backward_{T}", "logsumexp": "reduce_{F}_backward_{T}"}
-    row |= dict.fromkeys(MOMENTS, "reduce_{F}_backward_{T} moments")
+    row |= dict.fromkeys(MOMENTS, f"reduce_{{F}}_{'axes_' * over_axes}backward_{{T}} moments")
+    own = "axes_" * over_axes
     return Bench(
-        name=f"reduce_{function}_backward", row=row.get(function, f"reduce_{function}_backward_{{T}}"), scalars=scalars,
-        function=function if function in row else "", dtypes=("f32", "bf16"), check=check, bounds=(bound,),
-        arrays=arrays | {"dx": Operand(shape)}, torch=(torch_gradient(function),),
+        name=f"reduce_{function}_{own}backward", row=row.get(function, f"reduce_{function}_backward_{{T}}"),
+        scalars=scalars, function=function if function in row else "", dtypes=("f32", "bf16"), check=check,
+        bounds=(bound,), arrays=arrays | {"dx": Operand(shape)}, torch=(torch_gradient(function),),
     )  # fmt: skip
 
 
@@ -323,10 +339,12 @@ def benches(backend):
     yield made("inner, integers", "argmax", (rows, width), 1, read, dtypes=("i32",), output="i32")
     yield made("inner", "any", (rows, width), 1, read, fill=0.0)
     yield made("inner", "count_nonzero", (rows, width), 1, read)
-    yield to_shape("sum", (rows, width), (1, width), read)
+    for function in ("sum", "norm2", "var"):
+        yield to_shape(function, (rows, width), (1, width), read)
     yield from axes_benches(rows, width, read)
     yield trace(4096, Bound("peer", 1.0))
     written = Bound("copy", 0.85) if on_gpu else Bound("peer", 1.0)
     yield trace_gradient(4096, Bound("copy", 0.85))
     for function in FORWARD:
         yield gradient(function, (rows, width), written)
+    yield gradient("var", (rows, width), written, over_axes=True)

@@ -1,0 +1,202 @@
+// group_norm with channels last.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "core/abi/workspace.h"
+#include "core/reduce/reduce.h"
+#include "core/rows/row_map.h"
+#include "norm/group_moments.h"
+#include "norm/group_shape.h"
+
+namespace bk {
+
+// Mean and 1 / sqrt(variance + eps) or, of a part of a group, the sum of the squares of the differences from its mean.
+template <class T>
+struct PartMoments : GroupMoments<T> {
+    using typename GroupMoments<T>::C;
+    using typename GroupMoments<T>::Acc;
+
+    bool is_part;
+
+    BK_HD Pack<C, C> finish(const Acc& acc, int64_t count) const {
+        const C squares = acc.squares < C(0) ? C(0) : acc.squares;
+        const C mean = acc.mean + acc.sum / static_cast<C>(count);
+        return pack(mean, is_part ? squares : C(1) / math::sqrt<C>(squares / static_cast<C>(count) + this->eps));
+    }
+};
+
+// Mean and 1 / sqrt(variance + eps) of a group, from the means of its parts, of `terms` elements each, and the squares of their
+// differences from these.
+template <class C>
+struct JoinedMoments : GroupMoments<C> {
+    using Means = GroupMoments<C>;
+    struct Acc {
+        C mean, sum, squares;  // of the means
+        int64_t parts;
+        C within;  // the squares of the parts
+    };
+
+    C terms;
+
+    BK_HD Acc identity() const { return {0, 0, 0, 0, 0}; }
+    BK_HD Acc start(C mean, C) const { return with(Means::start(mean), 0); }
+    BK_HD void add(Acc& acc, int64_t at, C mean, C squares) const {
+        typename Means::Acc means = of_means(acc);
+        Means::add(means, at, mean);
+        acc = with(means, acc.within + squares);
+    }
+    BK_HD void settle(Acc& acc, int64_t parts) const {
+        typename Means::Acc means = of_means(acc);
+        Means::settle(means, parts);
+        acc = with(means, acc.within);
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        return with(Means::combine(of_means(a), of_means(b)), a.within + b.within);
+    }
+    BK_HD Pack<C, C> finish(const Acc& acc, int64_t parts) const {
+        const C count = static_cast<C>(parts), between = acc.squares < C(0) ? C(0) : acc.squares;
+        const C variance = (acc.within / terms + between) / count;
+        return pack(acc.mean + acc.sum / count, C(1) / math::sqrt<C>(variance + this->eps));
+    }
+
+private:
+    static BK_HD typename Means::Acc of_means(const Acc& acc) { return {acc.mean, acc.sum, acc.squares, acc.parts}; }
+    static BK_HD Acc with(const typename Means::Acc& means, C within) {
+        return {means.mean, means.sum, means.squares, means.terms, within};
+    }
+};
+
+// y = (x - mean) * rstd * gamma + beta, rows of all channels, with the statistics of the group of each. A function of its own,
+// as looking them up takes registers of every element.
+template <class T>
+struct GroupApply : RowDefaults {
+    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
+    using C = compute_t<T>;
+    using Acc = C;  // of nothing
+    using Held = C;
+    struct Row {
+        int64_t place;  // of the first group of the item
+    };
+    struct Near {
+        C mean, rstd;
+    };
+
+    const C* mean;
+    const C* rstd;
+    GroupOfChannel group;
+    bool has_gamma;
+
+    BK_HD Row start(C) const { return {0}; }
+    BK_HD bool spans(int64_t n) const { return group.spans(n); }
+    BK_HD Near near(const Row& row, int64_t j) const {
+        const int64_t at = row.place + group(j);
+        return {mean[at], rstd[at]};
+    }
+    BK_HD Held hold(const Row&, const Near&, C x) const { return x; }
+    BK_HD Held pad() const { return 0; }
+    BK_HD Acc identity() const { return 0; }
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row&, Held (&)[N], const W&) const {
+        return 0;
+    }
+    BK_HD Acc combine(const Acc& a, const Acc&) const { return a; }
+    template <class L>
+    BK_HD Acc merge(const Acc& mine, const L&) const {
+        return mine;
+    }
+    BK_HD bool finish(Row&, const Acc&, int64_t) const { return false; }
+    BK_HD Pack<C> map(const Row&, const Nothing&, const Near& of, Held x, C gamma, C beta) const {
+        return pack((x - of.mean) * of.rstd * (has_gamma ? gamma : C(1)) + beta);
+    }
+};
+
+template <class T>
+struct GroupNormChannelsLast {
+    int32_t n_extent;
+    int32_t c_extent;
+    int32_t spatial_extent;
+    int32_t num_groups;
+    float eps;
+
+    using C = compute_t<T>;
+    Work work() const { return shape().is_empty() ? Work::kNone : Work::kAll; }
+    Status check() const { return shape().check(); }
+    int64_t group_count() const { return shape().group_count(); }
+    size_t workspace_size() const {
+        Carver carver;
+        if (prefers_parts()) carve(&carver);
+        carver.take<char>(static_cast<int64_t>(inner_workspace()));
+        return carver.bytes();
+    }
+
+    Status run(const T* x, const C* gamma, const C* beta, T* y, C* saved_mean, C* saved_rstd, const Launch& launch) const {
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        BK_TRY(moments(launch, found, x, saved_mean, saved_rstd));
+        const GroupApply<T> f{{}, saved_mean, saved_rstd, GroupOfChannel::of(shape()), gamma != nullptr};
+        const Launch alone{nullptr, 0, launch.stream};
+        return map_rows(alone, rows(), f, inputs(x), inputs(gamma, beta), inputs<C>(saved_mean), outputs(y), outputs());
+    }
+
+private:
+    using Per = GroupShape::Per;
+    struct Parts {
+        C *mean, *squares;
+    };
+
+    GroupShape shape() const { return {n_extent, c_extent, spatial_extent, num_groups}; }
+
+    // Whether channels are summed up by themselves first, in the order of memory.
+    bool prefers_parts() const {
+        constexpr int64_t kLeast = 8;  // elements of each that are worth it
+        return !shape().is_empty() && shape().width() > 1 && shape().spatial >= kLeast;
+    }
+
+    // Of groups, of the channels of an item, and of a group's channels.
+    ReduceAxes<1, 2> whole() const {
+        const Per kept[] = {Per::kElement, Per::kGroup, Per::kGroup};
+        return {shape().over({GroupShape::kItem, GroupShape::kGroup}, kept),
+                shape().over({GroupShape::kPlace, GroupShape::kChannel}, {Per::kElement})};
+    }
+    ReduceAxes<1, 2> parts() const {
+        const Per kept[] = {Per::kElement, Per::kItemChannel, Per::kItemChannel};
+        return {shape().over({GroupShape::kItem, GroupShape::kGroup, GroupShape::kChannel}, kept),
+                shape().over({GroupShape::kPlace}, {Per::kElement})};
+    }
+    ReduceAxes<2, 2> joined() const {
+        const Per kept[] = {Per::kItemChannel, Per::kItemChannel, Per::kGroup, Per::kGroup};
+        return {shape().over({GroupShape::kItem, GroupShape::kGroup}, kept),
+                shape().over({GroupShape::kChannel}, {Per::kItemChannel, Per::kItemChannel})};
+    }
+    RowAxes<2, 1> rows() const {
+        return {shape().over({GroupShape::kItem, GroupShape::kPlace}, {Per::kElement, Per::kElement, Per::kGroup}),
+                shape().over({GroupShape::kGroup, GroupShape::kChannel}, {Per::kElement, Per::kElement})};
+    }
+
+    size_t inner_workspace() const {
+        if (!prefers_parts()) return reduce_workspace<PartMoments<T>, T>(whole());
+        return std::max(reduce_workspace<PartMoments<T>, T>(parts()), reduce_workspace<JoinedMoments<C>, C, C>(joined()));
+    }
+    Parts carve(Carver* carver) const {
+        C* const mean = carver->take<C>(int64_t{n_extent} * c_extent);
+        return {mean, carver->take<C>(int64_t{n_extent} * c_extent)};
+    }
+
+    Status moments(const Launch& launch, bool found, const T* x, C* mean, C* rstd) const {
+        PartMoments<T> f{{static_cast<C>(eps)}, false};
+        if (!found) return reduce(Launch{nullptr, 0, launch.stream}, whole(), f, outputs(mean, rstd), inputs(x));
+        Carver carver(launch.workspace);
+        const Parts part = prefers_parts() ? carve(&carver) : Parts{};
+        const Launch inner{carver.take<char>(0), inner_workspace(), launch.stream};
+        if (!prefers_parts()) return reduce(inner, whole(), f, outputs(mean, rstd), inputs(x));
+        f.is_part = true;
+        BK_TRY(reduce(inner, parts(), f, outputs(part.mean, part.squares), inputs(x)));
+        return reduce(inner, joined(), JoinedMoments<C>{{f.eps}, static_cast<C>(spatial_extent)}, outputs(mean, rstd),
+                      inputs<C, C>(part.mean, part.squares));
+    }
+};
+
+}  // namespace bk

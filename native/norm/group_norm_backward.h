@@ -1,0 +1,249 @@
+// Gradients of group_norm with channels last.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "core/abi/workspace.h"
+#include "core/pointwise/copies.h"
+#include "core/reduce/reduce.h"
+#include "core/rows/row_map.h"
+#include "norm/group_shape.h"
+#include "norm/norm_columns.h"
+#include "norm/norm_row.h"
+
+namespace bk {
+
+// Sums over the channels of a group, or over items, of what each channel of an item has: sums of dy * xh and of dy, times
+// gamma.
+template <class C>
+struct JoinedSlopes {
+    struct Acc {
+        C product, slope;    // of the last few terms
+        C products, slopes;  // of those before
+    };
+    static constexpr bool ignores_index = true;
+
+    bool has_gamma;
+
+    BK_HD Acc identity() const { return {0, 0, 0, 0}; }
+    BK_HD void add(Acc& acc, int64_t, C product, C slope, C gamma) const {
+        const C factor = has_gamma ? gamma : C(1);
+        acc.product += product * factor;
+        acc.slope += slope * factor;
+    }
+    BK_HD void settle(Acc& acc, int64_t) const {
+        acc.products += acc.product;
+        acc.slopes += acc.slope;
+        acc.product = acc.slope = 0;
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        return {a.product + b.product, a.slope + b.slope, a.products + b.products, a.slopes + b.slopes};
+    }
+    BK_HD Pack<C, C> finish(const Acc& acc, int64_t) const { return pack(acc.products + acc.product, acc.slopes + acc.slope); }
+};
+
+// dx = rstd * (h - slope - xh * product), h = dy * gamma, rows of all channels, with the means and the statistics of the group
+// of each.
+template <class T>
+struct GroupApplyBackward : RowDefaults {
+    static constexpr bool kOnePass = true;
+    using C = compute_t<T>;
+    using Acc = C;  // of nothing
+    struct Row {
+        int64_t place;  // of the first group of the item
+    };
+    struct Near {
+        C mean, rstd, product, slope;
+    };
+    struct Held {
+        C dy, x;
+    };
+
+    const C* mean;
+    const C* rstd;
+    const C* products;
+    const C* slopes;
+    GroupOfChannel group;
+    bool has_gamma;
+    C share;  // 1 / elements of a group
+
+    BK_HD Row start(C) const { return {0}; }
+    BK_HD bool spans(int64_t n) const { return group.spans(n); }
+    BK_HD Near near(const Row& row, int64_t j) const {
+        const int64_t at = row.place + group(j);
+        return {mean[at], rstd[at], products[at] * share, slopes[at] * share};
+    }
+    BK_HD Held hold(const Row&, const Near&, C dy, C x) const { return {dy, x}; }
+    BK_HD Held pad() const { return {0, 0}; }
+    BK_HD Acc identity() const { return 0; }
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row&, Held (&)[N], const W&) const {
+        return 0;
+    }
+    BK_HD Acc combine(const Acc& a, const Acc&) const { return a; }
+    BK_HD bool finish(Row&, const Acc&, int64_t) const { return false; }
+    BK_HD Pack<C> map(const Row&, const Nothing&, const Near& of, const Held& held, C gamma) const {
+        const C h = has_gamma ? held.dy * gamma : held.dy, xh = (held.x - of.mean) * of.rstd;
+        return pack(of.rstd * (h - of.slope - xh * of.product));
+    }
+};
+
+// With a workspace the sums of each channel of an item are found first, in the order of memory, and all others are made of
+// them.
+template <class T>
+struct GroupNormChannelsLastBackward {
+    int32_t n_extent;
+    int32_t c_extent;
+    int32_t spatial_extent;
+    int32_t num_groups;
+
+    using C = compute_t<T>;
+    // Without elements the gradients of gamma and beta are sums of nothing.
+    Work work() const { return !shape().is_empty() ? Work::kAll : c_extent > 0 ? Work::kZeros : Work::kNone; }
+    Status check() const { return shape().check(); }
+    int64_t group_count() const { return shape().group_count(); }
+    size_t workspace_size() const {
+        if (shape().is_empty()) return 0;
+        Carver carver;
+        carve(&carver);
+        carver.take<char>(static_cast<int64_t>(inner_workspace()));
+        return carver.bytes();
+    }
+
+    Status run(const T* dy, const T* x, const C* gamma, const C* saved_mean, const C* saved_rstd, T* dx, C* dgamma, C* dbeta,
+               const Launch& launch) const {
+        if (work() == Work::kZeros) {
+            BK_TRY(write_zeros(launch, c_extent, dgamma));
+            return write_zeros(launch, c_extent, dbeta);
+        }
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        const Given given{dy, x, gamma, saved_mean, saved_rstd};
+        return found ? run_sums(launch, given, dx, dgamma, dbeta)
+                     : run_groups(Launch{nullptr, 0, launch.stream}, given, dx, dgamma, dbeta);
+    }
+
+private:
+    using Per = GroupShape::Per;
+    struct Given {
+        const T *dy, *x;
+        const C *gamma, *mean, *rstd;
+    };
+    struct Sums {
+        C *mean, *rstd, *products, *slopes;  // of each channel of an item
+        C *group_products, *group_slopes;
+    };
+
+    GroupShape shape() const { return {n_extent, c_extent, spatial_extent, num_groups}; }
+
+    Status run_sums(const Launch& launch, const Given& given, T* dx, C* dgamma, C* dbeta) const {
+        Carver carver(launch.workspace);
+        const Sums sums = carve(&carver);
+        const Launch alone{nullptr, 0, launch.stream};
+        const Launch inner{carver.take<char>(0), inner_workspace(), launch.stream};
+        const C *mean = given.mean, *rstd = given.rstd;
+        if (shape().width() > 1) {  // an element a channel, so that vectors of channels load them
+            BK_TRY(copy_strided(alone, spread(), sizeof(C), mean, sums.mean));
+            BK_TRY(copy_strided(alone, spread(), sizeof(C), rstd, sums.rstd));
+            mean = sums.mean, rstd = sums.rstd;
+        }
+        BK_TRY(reduce(inner, parts(), NormColumnPair<T>{{true, false}}, outputs(sums.products, sums.slopes),
+                      inputs(given.dy, given.x, mean, rstd)));
+        // What stands in for a gamma that is not there is not used.
+        const C* const gamma = given.gamma == nullptr ? given.rstd : given.gamma;
+        BK_TRY(reduce(inner, of_groups(given.gamma != nullptr), JoinedSlopes<C>{given.gamma != nullptr},
+                      outputs(sums.group_products, sums.group_slopes), inputs<C, C, C>(sums.products, sums.slopes, gamma)));
+        if (dgamma != nullptr || dbeta != nullptr)
+            BK_TRY(reduce(inner, of_channels(), JoinedSlopes<C>{false}, outputs(dgamma, dbeta),
+                          inputs<C, C, C>(sums.products, sums.slopes, sums.slopes)));
+        const GroupApplyBackward<T> f{{},
+                                      given.mean,
+                                      given.rstd,
+                                      sums.group_products,
+                                      sums.group_slopes,
+                                      GroupOfChannel::of(shape()),
+                                      given.gamma != nullptr,
+                                      C(1) / static_cast<C>(shape().group_size())};
+        return map_rows(alone, rows(), f, inputs(given.dy, given.x), inputs(given.gamma), inputs(given.mean), outputs(dx),
+                        outputs());
+    }
+
+    Status run_groups(const Launch& launch, const Given& given, T* dx, C* dgamma, C* dbeta) const {
+        // Before dx, which may lie on dy or x.
+        if (dgamma != nullptr || dbeta != nullptr)
+            BK_TRY(reduce(launch, whole_channels(), NormColumnPair<T>{{true, false}}, outputs(dgamma, dbeta),
+                          inputs(given.dy, given.x, given.mean, given.rstd)));
+        NormBackward<T> f{};
+        f.is_centered = true;
+        f.has_gamma = given.gamma != nullptr;
+        const C* const gamma = f.has_gamma ? given.gamma : given.rstd;
+        return map_rows(launch, group_rows(f.has_gamma), f, inputs(given.dy, given.x, gamma), inputs(),
+                        inputs<C, C, C, C, C>(nullptr, given.mean, given.rstd, nullptr, nullptr), outputs(dx),
+                        outputs<C, C>(nullptr, nullptr));
+    }
+
+    // Of the channels of an item; dy and x, then numbers of each of them, or with groups of one channel of these.
+    ReduceAxes<4, 2> parts() const {
+        const Per of = Per::kItemChannel;
+        return {shape().over({GroupShape::kItem, GroupShape::kGroup, GroupShape::kChannel},
+                             {Per::kElement, Per::kElement, of, of, of, of}),
+                shape().over({GroupShape::kPlace}, {Per::kElement, Per::kElement, of, of})};
+    }
+    // Of a group's channels, and of a channel's items.
+    ReduceAxes<3, 2> of_groups(bool has_gamma) const {
+        const Per of = Per::kItemChannel, gamma = has_gamma ? Per::kChannel : Per::kGroup;
+        return {shape().over({GroupShape::kItem, GroupShape::kGroup}, {of, of, gamma, Per::kGroup, Per::kGroup}),
+                shape().over({GroupShape::kChannel}, {of, of, gamma})};
+    }
+    ReduceAxes<3, 2> of_channels() const {
+        const Per of = Per::kItemChannel;
+        return {shape().over({GroupShape::kGroup, GroupShape::kChannel}, {of, of, of, Per::kChannel, Per::kChannel}),
+                shape().over({GroupShape::kItem}, {of, of, of})};
+    }
+    ReduceAxes<4, 2> whole_channels() const {
+        const Per full = Per::kElement, of = Per::kGroup;
+        return {shape().over({GroupShape::kGroup, GroupShape::kChannel}, {full, full, of, of, Per::kChannel, Per::kChannel}),
+                shape().over({GroupShape::kItem, GroupShape::kPlace}, {full, full, of, of})};
+    }
+
+    // The statistics of groups, as numbers of the channels of an item.
+    CopyLayout spread() const {
+        CopyLayout layout;
+        layout.assign(
+            shape().over({GroupShape::kItem, GroupShape::kGroup, GroupShape::kChannel}, {Per::kItemChannel, Per::kGroup}));
+        return layout;
+    }
+
+    RowAxes<3, 1> rows() const {
+        const Per full = Per::kElement;
+        return {shape().over({GroupShape::kItem, GroupShape::kPlace}, {full, full, full, Per::kGroup}),
+                shape().over({GroupShape::kGroup, GroupShape::kChannel}, {full, full, full})};
+    }
+    RowAxes<4, 7> group_rows(bool has_gamma) const {
+        const Per full = Per::kElement, of = Per::kGroup, gamma = has_gamma ? Per::kChannel : Per::kGroup;
+        return {shape().over({GroupShape::kItem, GroupShape::kGroup}, {full, full, gamma, full, of, of, of, of, of, of, of}),
+                shape().over({GroupShape::kPlace, GroupShape::kChannel}, {full, full, gamma, full})};
+    }
+
+    size_t inner_workspace() const {
+        return std::max({reduce_workspace<NormColumnPair<T>, T, T, C, C>(parts()),
+                         reduce_workspace<JoinedSlopes<C>, C, C, C>(of_groups(true)),
+                         reduce_workspace<JoinedSlopes<C>, C, C, C>(of_groups(false)),
+                         reduce_workspace<JoinedSlopes<C>, C, C, C>(of_channels())});
+    }
+    Sums carve(Carver* carver) const {
+        const int64_t each = int64_t{n_extent} * c_extent, spread = shape().width() > 1 ? each : 0;
+        Sums sums;
+        sums.mean = carver->take<C>(spread);
+        sums.rstd = carver->take<C>(spread);
+        sums.products = carver->take<C>(each);
+        sums.slopes = carver->take<C>(each);
+        sums.group_products = carver->take<C>(group_count());
+        sums.group_slopes = carver->take<C>(group_count());
+        return sums;
+    }
+};
+
+}  // namespace bk
