@@ -40,7 +40,7 @@ EXTREMES = (-1, 0, 1, 2, 9, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**46, 2**
 # Families of which the table does not say where all operands lie: their ops compute it. Cases alone try them.
 UNDRAWN = ("norm", "reduce")
 UNDRAWN_OPS = (
-    "concat2", "contiguize", "flip", "pad", "permute", "repeat_interleave", "roll", "tri", "unfold", "write_slice",
+    "concat", "contiguize", "flip", "pad", "permute", "repeat_interleave", "roll", "tri", "unfold", "write_slice",
 )  # fmt: skip
 DRAWN = [
     name for name, row in ROWS.items() if row.family not in UNDRAWN and not row.pattern.startswith(UNDRAWN_OPS)
