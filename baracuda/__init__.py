@@ -128,7 +128,7 @@ _OPS = {
     "elementwise.where": "Where WhereBackward",
     "embeddings": (
         "Embedding EmbeddingBackward EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward "
-        "EmbeddingBagWeighted EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward"
+        "EmbeddingBagWeighted EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward EmbeddingRenorm"
     ),
     "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
     "gemm_grouped": "GroupedGemm GroupedGemmBackward",

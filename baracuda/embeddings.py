@@ -3,6 +3,8 @@
 embedding: out[n] = weight[indices[n]], a row of zeros where the index is padding_idx or outside [0, num_embeddings).
 Its backward adds dout[n] to dweight[indices[n]].
 
+embedding_renorm: a table, of which the rows that indices name are cut to a norm of max_norm; output may be weight.
+
 embedding_bag_max: the greatest of a bag's rows in each column, the first of equal ones, and its row, i32; 0 and row -1
 for a bag without indices. Its backward adds dout[b, d] to dweight[output_index[b, d], d].
 
@@ -50,6 +52,17 @@ class EmbeddingDescriptor(_PaddedDescriptor):
 @dataclasses.dataclass(frozen=True)
 class EmbeddingBackwardDescriptor(EmbeddingDescriptor):
     pass
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingRenormDescriptor(Descriptor):
+    """norm_type is the order of the norm, above 0, or infinity; max_norm is not negative."""
+
+    num_embeddings: int = descriptor.extent()
+    embedding_dim: int = descriptor.extent()
+    num_indices: int = descriptor.extent()
+    max_norm: float = descriptor.real()
+    norm_type: float = descriptor.real(default=2.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,6 +136,13 @@ class EmbeddingBackwardArgs(Args):
     dout: Viewable
     indices: Viewable
     dweight: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingRenormArgs(Args):
+    weight: Viewable
+    indices: Viewable
+    output: Viewable
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -208,6 +228,16 @@ class EmbeddingBackwardPlan(Plan):
     descriptor_type = EmbeddingBackwardDescriptor
     args_type = EmbeddingBackwardArgs
     names: ClassVar = {"padding_idx": "padding"}
+
+
+class EmbeddingRenormPlan(Plan):
+    __slots__ = ()
+    op = "embedding_renorm{I}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_RENORM
+    descriptor_type = EmbeddingRenormDescriptor
+    args_type = EmbeddingRenormArgs
+    names: ClassVar = {"out": "output"}
 
 
 class EmbeddingBagPlan(Plan):

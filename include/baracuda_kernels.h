@@ -8402,6 +8402,43 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_bf16_run(int32_
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_bf16_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_bf16_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
 
+/*
+ * embedding_renorm{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * out is weight, but that rows which indices name, and whose norm, the root of order norm_type of the sum of its
+ * elements' powers, or with infinity the greatest magnitude, is above max_norm, are scaled by max_norm / (norm +
+ * 1e-7), once however often they are named. Where out is weight only these are written. Indices outside [0,
+ * num_embeddings) name none. The norm neither overflows nor vanishes; a row with NaN stays.
+ *   in    weight: T [num_embeddings, embedding_dim]
+ *   in    indices: I [num_indices]
+ *   out   out: T [num_embeddings, embedding_dim]
+ *   workspace optional: 4 bytes a row, with which repeated indices are found in one pass; without one each is compared with all before it
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_f32_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_f32_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_f32_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_f32_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_f32_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_i64idx_f32_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_f64_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_f64_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_f64_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_f64_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_f64_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_i64idx_f64_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_f16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_f16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_f16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_f16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_f16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_i64idx_f16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_bf16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_bf16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_bf16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_bf16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_bf16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_i64idx_bf16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+
 /* ---- gemm ------------------------------------------------------------------------------------------------------ */
 
 /*

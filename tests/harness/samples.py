@@ -62,7 +62,7 @@ NUMBERS = {
     "size": [4], "num_groups": 2, "repeats": [2, 3], "shifts": [2], "dims": [1, 0], "pad_low": [1, 1],
     "pad_high": [2, 2], "split_offset": 3, "n": 3, "exponent": 2.5, "value": 2, "scale": 3, "offset": 1, "p0": 0.5,
     "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6, "num_classes": 5,
-    "num_embeddings": 5, "p": 3.0,
+    "num_embeddings": 5, "p": 3.0, "max_norm": 0.5, "norm_type": 2.0,
 }  # fmt: skip
 NAMED = {  # shapes, and the numbers that follow from none
     "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
@@ -72,6 +72,7 @@ NAMED = {  # shapes, and the numbers that follow from none
     **dict.fromkeys(("repeat_interleave", "repeat_interleave_backward"), ({}, {"repeats": 2})),
     "embedding": ({"weight": (5, 3)}, {}),
     "embedding_backward": ({"dout": (4, 3)}, {}),
+    "embedding_renorm": ({"weight": (5, 3)}, {}),
     "embedding_bag": ({"weight": (5, 3)}, {"mode": "sum"}),
     "embedding_bag_backward": ({"dout": (3, 3)}, {"mode": "mean"}),
     "embedding_bag_max": ({"weight": (5, 3)}, {}),
