@@ -11,8 +11,9 @@ for a bag without indices. Its backward adds dout[b, d] to dweight[output_index[
 embedding_bag: out[b] = sum (SUM) or mean (MEAN) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1], the last
 bag ending at total_indices. Indices equal to padding_idx or outside [0, num_embeddings) are dropped, from the mean's
 count too; a bag without indices gives 0. The backward adds dout[b] (MEAN: over the number of kept indices) to
-dweight[indices[k]]. embedding_bag_weighted is the sum of per_sample_weights[k] * weight[indices[k]], with gradients of
-the table and of the weights. The caller zeroes gradients of tables. indices are i32 or i64, offsets i32.
+dweight[indices[k]]. embedding_bag_last_offset has one more offset, where the last bag ends. embedding_bag_weighted is
+the sum of per_sample_weights[k] * weight[indices[k]], with gradients of the table and of the weights. The caller zeroes
+gradients of tables. indices are i32 or i64, offsets i32.
 """
 
 from __future__ import annotations
@@ -77,6 +78,20 @@ class EmbeddingBagDescriptor(_PaddedDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingBagBackwardDescriptor(EmbeddingBagDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBagLastOffsetDescriptor(EmbeddingBagDescriptor):
+    """offsets have num_bags + 1 entries, the last of which ends the last bag."""
+
+    @property
+    def offset_count(self) -> int:
+        return self.num_bags + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBagLastOffsetBackwardDescriptor(EmbeddingBagLastOffsetDescriptor):
     pass
 
 
@@ -155,6 +170,24 @@ class EmbeddingBagArgs(Args):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class EmbeddingBagBackwardArgs(Args):
+    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
+
+    dout: Viewable
+    indices: Viewable
+    offsets: Viewable
+    dweight: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagLastOffsetArgs(Args):
+    weight: Viewable
+    indices: Viewable
+    offsets: Viewable
+    output: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagLastOffsetBackwardArgs(Args):
     """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
 
     dout: Viewable
@@ -266,6 +299,20 @@ class EmbeddingBagBackwardPlan(Plan):
     def kind(self) -> EmbeddingKind:
         is_sum = self.descriptor.mode is EmbeddingBagMode.SUM
         return EmbeddingKind.EMBEDDING_BAG_SUM_BACKWARD if is_sum else EmbeddingKind.EMBEDDING_BAG_MEAN_BACKWARD
+
+
+class EmbeddingBagLastOffsetPlan(EmbeddingBagPlan):
+    __slots__ = ()
+    op = "embedding_bag_last_offset{I}_{T}"
+    descriptor_type = EmbeddingBagLastOffsetDescriptor
+    args_type = EmbeddingBagLastOffsetArgs
+
+
+class EmbeddingBagLastOffsetBackwardPlan(EmbeddingBagBackwardPlan):
+    __slots__ = ()
+    op = "embedding_bag_last_offset_backward{I}_{T}"
+    descriptor_type = EmbeddingBagLastOffsetBackwardDescriptor
+    args_type = EmbeddingBagLastOffsetBackwardArgs
 
 
 class EmbeddingBagWeightedPlan(Plan):

@@ -676,6 +676,29 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_f64_can_impleme
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
 
+/*
+ * rope_tables_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradients of the tables of rope_apply in all its forms, summed over the rows that share them: dcos[s, i] = sum
+ * of dy_a x_a + dy_b x_b, dsin[s, i] = sum of dy_b x_a - dy_a x_b over outer and inner, a and b the features 2i
+ * and 2i + 1, or, where is_half is not 0, i and i + d / 2. A table for all rows of bh is outer = bh, places = seq,
+ * inner = 1, one for each places = bh * seq, one for the heads of each token places = t_outer, inner = h_heads.
+ * Each may be NULL.
+ *   in    dy: T [outer, places, inner, d]
+ *   in    x: T [outer, places, inner, d]
+ *   out   dcos: T.compute [places, d / 2], may be NULL
+ *   out   dsin: T.compute [places, d / 2], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: dcos: x, dsin: x.
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f32_run(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, void* dcos, void* dsin, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f32_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f16_run(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, void* dcos, void* dsin, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f16_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_bf16_run(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, void* dcos, void* dsin, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_bf16_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_run(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, void* dcos, void* dsin, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
+
 /* ---- elementwise ----------------------------------------------------------------------------------------------- */
 
 /*
@@ -8286,6 +8309,70 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_bf16_run(in
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+
+/*
+ * embedding_bag_last_offset{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag with the end of every bag among the offsets: num_bags + 1 of them, the last of which ends the last
+ * bag. Indices from there on are in no bag.
+ *   in    weight: T [num_embeddings, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: i32 [offset_count]
+ *   out   out: T [num_bags, embedding_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+
+/*
+ * embedding_bag_last_offset_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag_backward with the end of every bag among the offsets, num_bags + 1 of them. The caller zeroes
+ * dweight. Without a workspace by atomics, each addition to a 16-bit dweight rounded, f32 subnormals flushed on a
+ * GPU; with one, offsets must be non-decreasing.
+ *   in    dout: T [num_bags, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: i32 [offset_count]
+ *   inout dweight: T [num_embeddings, embedding_dim]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 
 /*
  * embedding{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
@@ -16723,7 +16810,7 @@ BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e5m2_can_implement(int
 /*
  * concat_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
  * y is the n inputs, one behind the other, along the axis concat_dim, of which inputs[k] has extents[k] elements,
- * and all together those of y. Inputs whose elements lie in rows, as those of dense tensors do, are copied by one
+ * and all together those of y. Inputs whose elements lie in rows, as dense tensors have them, are copied by one
  * launch for each 64. An input without elements may be NULL.
  *   host  output_shape: i32 [rank]
  *   host  extents: i32 [n]

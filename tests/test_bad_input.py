@@ -18,7 +18,7 @@ ANY_SIGN = {
     "log_target_flag", "target_ignore", "ignore_index", "zero_infinity", "stride_row", "stride_col",
     "correction", "diagonal", "source_offset",
     "stride_a", "stride_b", "stride_c", "stride_d", "query_offset", "fill_bits",
-    "bound", "other", "has_other", "is_sorted", "include_last_offset", "include_self",
+    "bound", "other", "has_other", "is_sorted", "include_last_offset", "is_half", "include_self",
 }  # fmt: skip
 # what repeats an entry of a host array, whose other values alone are wrong, and flags
 REPEATED = re.compile(r"(scan|softmax|reduce)_(extent|stride_\w+)|stride_d?[xy]_[bhs]|reverse|hard|pos_default_flag")

@@ -40,6 +40,8 @@ struct ChooseOwners {
 template <class T, class I>
 struct RenormRows {
     using C = compute_t<T>;
+    static constexpr C kMost = std::numeric_limits<C>::max();
+
     const I* indices;
     T* rows;
     const int32_t* owner;  // null: the first index of a row is chosen
@@ -76,7 +78,6 @@ private:
             largest = size > largest ? size : largest;
         }
         largest = team.largest(largest);
-        constexpr C kMost = std::numeric_limits<C>::max();
         if (!(largest > 0) || largest > kMost || p > kMost) return largest + nan_of(team, x);
         C sum = 0;
         for (int64_t d = team.rank; d < columns; d += team.size) sum += power(math::fabs<C>(widen(x[d])) / largest);
