@@ -128,7 +128,8 @@ _OPS = {
     "elementwise.where": "Where WhereBackward",
     "embeddings": (
         "Embedding EmbeddingBackward EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward "
-        "EmbeddingBagWeighted EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward"
+        "EmbeddingBagWeighted EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward EmbeddingRenorm "
+        "EmbeddingBagLastOffset EmbeddingBagLastOffsetBackward"
     ),
     "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
     "gemm_grouped": "GroupedGemm GroupedGemmBackward",
@@ -176,7 +177,7 @@ _OPS = {
     "rotary": (
         "Rope RopeBackward RopePositions RopePositionsBackward RopeApply RopeApplyBackward RopeApplyThd "
         "RopeApplyInterleaved RopeApplyInterleavedBackward "
-        "RopeApplyThdBackward"
+        "RopeApplyThdBackward RopeTablesBackward"
     ),
     "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
     "segment": (

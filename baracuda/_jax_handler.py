@@ -44,7 +44,9 @@ _registered: set[str] = set()
 
 def signature(op: Op) -> str:
     """A letter for each parameter of `_run`."""
-    own = ["pointer" if p.is_pointer or p.direction == "host" else p.dtype_of(op.slots) for p in op.row.params]
+    own = [
+        "pointer" if p.is_pointer or p.is_list or p.direction == "host" else p.dtype_of(op.slots) for p in op.row.params
+    ]
     return "".join([_LETTERS[each][0] for each in [*own, *([] if op.row.is_bare else ["pointer", "i64"]), "pointer"]])
 
 

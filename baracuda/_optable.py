@@ -83,6 +83,11 @@ class Row:
         """Operands, in order."""
         return tuple(param for param in self.params if param.is_pointer)
 
+    @functools.cached_property
+    def lists(self) -> tuple[Param, ...]:
+        """Host arrays of pointers to operands."""
+        return tuple(param for param in self.params if param.is_list)
+
     @property
     def first_input(self) -> Param:
         """The one operand that is read whatever is wanted."""

@@ -18,10 +18,10 @@ FORMS = {
 
 
 class Param(NamedTuple):
-    """A C parameter; direction is "" for a scalar, "host" for an array in host memory, else in, out or inout, with a
-    "?" where the pointer may be NULL.
+    """A C parameter; direction is "" for a scalar, "host" for an array in host memory, ins or outs for such an array of
+    pointers to operands, else in, out or inout. A "?" is behind it where the pointer, or each of several, may be NULL.
 
-    shape    extents of an array, in names of other parameters: "num_bags, embedding_dim"
+    shape    extents of an array, in names of other parameters: "num_bags, embedding_dim"; of a list "n of " extents
     role     "operand" for a pointer. Of the others: extent, a number of elements or rows; rank; shape; stride, the
              strides of an operand; pitch, the elements from one row of it to the next; axis; offset, where a part of
              an operand lies; mode, a choice between variants; parameter, a number of the function
@@ -40,7 +40,17 @@ class Param(NamedTuple):
     @property
     def is_pointer(self) -> bool:
         """Whether it points to an operand."""
-        return self.direction not in ("", "host")
+        return self.direction not in ("", "host") and not self.is_list
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a host array of pointers to operands."""
+        return self.direction.startswith(("ins", "outs"))
+
+    @property
+    def count(self) -> str:
+        """Of a list: the parameter that says how many operands there are."""
+        return self.shape.partition(" of ")[0] if self.is_list else ""
 
     @property
     def is_required(self) -> bool:

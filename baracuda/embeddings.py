@@ -3,14 +3,17 @@
 embedding: out[n] = weight[indices[n]], a row of zeros where the index is padding_idx or outside [0, num_embeddings).
 Its backward adds dout[n] to dweight[indices[n]].
 
+embedding_renorm: a table, of which the rows that indices name are cut to a norm of max_norm; output may be weight.
+
 embedding_bag_max: the greatest of a bag's rows in each column, the first of equal ones, and its row, i32; 0 and row -1
 for a bag without indices. Its backward adds dout[b, d] to dweight[output_index[b, d], d].
 
 embedding_bag: out[b] = sum (SUM) or mean (MEAN) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1], the last
 bag ending at total_indices. Indices equal to padding_idx or outside [0, num_embeddings) are dropped, from the mean's
 count too; a bag without indices gives 0. The backward adds dout[b] (MEAN: over the number of kept indices) to
-dweight[indices[k]]. embedding_bag_weighted is the sum of per_sample_weights[k] * weight[indices[k]], with gradients of
-the table and of the weights. The caller zeroes gradients of tables. indices are i32 or i64, offsets i32.
+dweight[indices[k]]. embedding_bag_last_offset has one more offset, where the last bag ends. embedding_bag_weighted is
+the sum of per_sample_weights[k] * weight[indices[k]], with gradients of the table and of the weights. The caller zeroes
+gradients of tables. indices are i32 or i64, offsets i32.
 """
 
 from __future__ import annotations
@@ -53,6 +56,17 @@ class EmbeddingBackwardDescriptor(EmbeddingDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
+class EmbeddingRenormDescriptor(Descriptor):
+    """norm_type is the order of the norm, above 0, or infinity; max_norm is not negative."""
+
+    num_embeddings: int = descriptor.extent()
+    embedding_dim: int = descriptor.extent()
+    num_indices: int = descriptor.extent()
+    max_norm: float = descriptor.real()
+    norm_type: float = descriptor.real(default=2.0)
+
+
+@dataclasses.dataclass(frozen=True)
 class EmbeddingBagDescriptor(_PaddedDescriptor):
     num_embeddings: int = descriptor.extent()
     embedding_dim: int = descriptor.extent()
@@ -64,6 +78,20 @@ class EmbeddingBagDescriptor(_PaddedDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingBagBackwardDescriptor(EmbeddingBagDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBagLastOffsetDescriptor(EmbeddingBagDescriptor):
+    """offsets have num_bags + 1 entries, the last of which ends the last bag."""
+
+    @property
+    def offset_count(self) -> int:
+        return self.num_bags + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBagLastOffsetBackwardDescriptor(EmbeddingBagLastOffsetDescriptor):
     pass
 
 
@@ -126,6 +154,13 @@ class EmbeddingBackwardArgs(Args):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingRenormArgs(Args):
+    weight: Viewable
+    indices: Viewable
+    output: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class EmbeddingBagArgs(Args):
     weight: Viewable
     indices: Viewable
@@ -135,6 +170,24 @@ class EmbeddingBagArgs(Args):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class EmbeddingBagBackwardArgs(Args):
+    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
+
+    dout: Viewable
+    indices: Viewable
+    offsets: Viewable
+    dweight: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagLastOffsetArgs(Args):
+    weight: Viewable
+    indices: Viewable
+    offsets: Viewable
+    output: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagLastOffsetBackwardArgs(Args):
     """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
 
     dout: Viewable
@@ -206,6 +259,16 @@ class EmbeddingBackwardPlan(Plan):
     names: ClassVar = {"padding_idx": "padding"}
 
 
+class EmbeddingRenormPlan(Plan):
+    __slots__ = ()
+    op = "embedding_renorm{I}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_RENORM
+    descriptor_type = EmbeddingRenormDescriptor
+    args_type = EmbeddingRenormArgs
+    names: ClassVar = {"out": "output"}
+
+
 class EmbeddingBagPlan(Plan):
     __slots__ = ()
     op = "embedding_bag{I}_{T}"
@@ -228,6 +291,20 @@ class EmbeddingBagBackwardPlan(Plan):
     def kind(self) -> EmbeddingKind:
         is_sum = self.descriptor.mode is EmbeddingBagMode.SUM
         return EmbeddingKind.EMBEDDING_BAG_SUM_BACKWARD if is_sum else EmbeddingKind.EMBEDDING_BAG_MEAN_BACKWARD
+
+
+class EmbeddingBagLastOffsetPlan(EmbeddingBagPlan):
+    __slots__ = ()
+    op = "embedding_bag_last_offset{I}_{T}"
+    descriptor_type = EmbeddingBagLastOffsetDescriptor
+    args_type = EmbeddingBagLastOffsetArgs
+
+
+class EmbeddingBagLastOffsetBackwardPlan(EmbeddingBagBackwardPlan):
+    __slots__ = ()
+    op = "embedding_bag_last_offset_backward{I}_{T}"
+    descriptor_type = EmbeddingBagLastOffsetBackwardDescriptor
+    args_type = EmbeddingBagLastOffsetBackwardArgs
 
 
 class EmbeddingBagWeightedPlan(Plan):

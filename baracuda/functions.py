@@ -109,7 +109,7 @@ _ANNOTATIONS = {
     "rotary_dim": "int | None",
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
-                     "is_causal", "channels_last"), "bool"),
+                     "is_causal", "channels_last", "is_half"), "bool"),
     **dict.fromkeys(("max_nz", "max_selected"), "int | None"), "fill_bits": "float",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
@@ -222,6 +222,8 @@ _SHAPES = {
     "seq, head_dim); without positions they count from 0. rotary_dim is head_dim by default.",
     "rope_apply": "x is (..., seq, d), the tables (seq, d / 2), or with the axes before them as well.",
     "rope_apply_thd": "x is (tokens, heads, d), the tables (tokens, d / 2), or (d / 2,) for all.",
+    "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "
+    "(places, d / 2). is_half: pairs are features i and i + d / 2.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",
     "linear_backward": "dy is (..., n), x (..., k), weight (n, k); of an activation behind it dy is the gradient.",
     "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
@@ -235,6 +237,8 @@ _SHAPES = {
     "as out it keeps what it has there. Indices outside of it are skipped.",
     "weighted_bags": "weight is (num_embeddings, embedding_dim), dout (bags, embedding_dim); offsets have a bag's "
     "start each, and with include_last_offset the end of the last one.",
+    "last_offset_bags": "weight is (num_embeddings, embedding_dim), dout (bags, embedding_dim); offsets have a bag's "
+    "start each, and the end of the last one.",
     "scatter_backward": "updates and index have one shape; dy, x and y have another extent along axis.",
     "numbered": "Elements are numbered in row-major order. take gives the shape of index, where an index outside of x "
     "is not written; put and put_add give one axis of size elements, 0 where no index points, or what out has there.",

@@ -1,5 +1,5 @@
-"""Functions on arrays that are made of others: concatenate, stack, split, meshgrid and as_strided, copies by the
-movers; and repeats of which each element has a number of its own.
+"""Functions on any number of arrays, concatenate, stack and split; such that are made of others: meshgrid and
+as_strided, copies by the movers; and repeats of which each element has a number of its own.
 
 Arrays are those that the functions of `baracuda.functions` take; results are of the kind of the first, in its memory
 and on its stream. Copies keep every bit.
@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from baracuda import functions
+from baracuda import _checks, functions
 from baracuda._functions.arrays import Kind, known, library_for, result_kind
 from baracuda._functions.layout import Shape, axis_of
+from baracuda._lib import symbol_name
+from baracuda._optable import ops
 from baracuda._scalars import INT32_MAX, as_integer, as_integers
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -21,7 +23,7 @@ from baracuda.tensor import TensorRef, tensor
 
 
 def concatenate(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any:
-    """Arrays one behind the other along an axis, along the others of which they have equal extents: a copy each.
+    """Arrays one behind the other along an axis, along the others of which they have equal extents, in one call.
 
     InvalidProblemError for shapes or dtypes that do not fit, and where there is no array.
     """
@@ -35,16 +37,12 @@ def concatenate(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any
             )
     whole = _with(views[0].shape, along, sum(view.shape[along] for view in views))
     result = _Result(arrays[0], views[0], whole, out)
-    first = 0
-    for array, view in zip(given, views):
-        if view.numel:
-            _copy(array, view.shape, _part(result.view, along, first, view.shape[along]))
-        first += view.shape[along]
+    _call("concat", "y", result.view, along, [view.shape[along] for view in views], views, result.kind, given[0])
     return result.finished()
 
 
 def stack(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any:
-    """Arrays of one shape along a new axis, which is `axis` of the result: a copy each.
+    """Arrays of one shape along a new axis, which is `axis` of the result, in one call.
 
     InvalidProblemError for shapes or dtypes that differ, and where there is no array.
     """
@@ -55,21 +53,22 @@ def stack(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any:
             raise InvalidProblemError(f"arrays[{k}] has shape {view.shape}, must be that of arrays[0], {shape}")
     along = axis_of("axis", axis, (*shape, 1))
     result = _Result(arrays[0], views[0], (*shape[:along], len(views), *shape[along:]), out)
-    for k, (array, view) in enumerate(zip(given, views)):
-        if view.numel:
-            place = _part(result.view, along, k, 1)
-            strides = (*place.strides[:along], *place.strides[along + 1 :])
-            _copy(array, shape, _viewed(place, place.ptr, shape, strides))
+    thin = [
+        _viewed(v, v.ptr, (*shape[:along], 1, *shape[along:]), (*v.strides[:along], 0, *v.strides[along:]))
+        for v in views
+    ]
+    _call("concat", "y", result.view, along, [1] * len(views), thin, result.kind, given[0])
     return result.finished()
 
 
 def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
-    """Copies of the parts of x along an axis: as many equal ones as `sections` says, or those between the indices in
-    it, as numpy.split has them.
+    """Copies of the parts of x along an axis, by one call: as many equal ones as `sections` says, or those between the
+    indices in it, as numpy.split has them.
 
     InvalidProblemError where the parts would not be equal, or an index is none of the axis.
     """
-    view = tensor(known(x, "x"), "x")
+    array = known(x, "x")
+    view = tensor(array, "x")
     along = axis_of("axis", axis, view.shape)
     extent = view.shape[along]
     if isinstance(sections, (list, tuple)):
@@ -80,15 +79,13 @@ def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any,
         if extent % count:
             raise InvalidProblemError(f"sections is {count}, must divide {extent}, the extent of x along axis {along}")
         ends = tuple([extent // count * (k + 1) for k in range(count)])
-    parts, first = [], 0
-    for end in ends:
-        if end < first:
-            raise InvalidProblemError(f"sections is {sections!r}, must not fall")
-        cut = tuple([slice(first, end) if d == along else slice(None) for d in range(len(view.shape))])
-        source = _part(view, along, first, end - first) if isinstance(x, TensorRef) else x[cut]
-        parts.append(functions.permute(source, tuple(range(len(view.shape)))))
-        first = end
-    return tuple(parts)
+    extents = [end - first for first, end in zip((0, *ends), ends)]
+    if extents and min(extents) < 0:
+        raise InvalidProblemError(f"sections is {sections!r}, must not fall")
+    results = [_Result(x, view, _with(view.shape, along, own), None) for own in extents]
+    parts = [result.view for result in results]
+    _call("concat_backward", "dy", view, along, extents, parts, results[0].kind, array)
+    return tuple([result.finished() for result in results])
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
@@ -234,8 +231,37 @@ def _several(arrays: Sequence[Any]) -> tuple[list[Any], list[TensorRef]]:
     return given, views
 
 
-def _copy(array: Any, shape: Shape, target: TensorRef) -> None:
-    functions.permute(array, tuple(range(len(shape))), out=target)
+def _call(
+    name: str, whole: str, view: TensorRef, axis: int, extents: Sequence[int], parts: Sequence[TensorRef], kind: Kind,
+    like: Any,
+) -> None:  # fmt: skip
+    """concat or its gradient: `view` is the whole, with extents[k] elements of parts[k] along the axis."""
+    if not view.numel:
+        return
+    library, op = library_for(view.device), ops().get(f"{name}_{view.dtype.symbol}")
+    if op is None or max(view.shape) > INT32_MAX:
+        raise UnsupportedError(f"{name} takes no {view.dtype} of shape {view.shape}")
+    ffi = library.ffi
+    lists = {
+        "output_shape": ffi.new("int32_t[]", view.shape),
+        "extents": ffi.new("int32_t[]", extents),
+        f"stride_{whole}": ffi.new("int64_t[]", view.strides),
+        **{f"stride_{p.name}": ffi.new("int64_t[]", [s for part in parts for s in part.strides]) for p in op.row.lists},
+        **{p.name: ffi.new("void *[]", [part.pointer for part in parts]) for p in op.row.lists},
+    }
+    values = {"output_numel": view.numel, "rank": len(view.shape), "concat_dim": axis, "n": len(parts)}
+    values |= {**lists, whole: view.pointer}
+    arguments = [values[p.name] for p in op.row.params]
+    function = library.function(op.name)
+    with kind.guard(like):
+        stream = kind.stream(like)
+        call = (*arguments, ffi.NULL, 0, ffi.cast("void *", stream))
+        if _checks.active is None:
+            status = function(*call)
+        else:
+            _checks.active.keep(view, *parts)
+            status = _checks.watched_call(function, op.row, {whole: view}, {}, stream, call)
+    library.check(symbol_name(op.name), status)
 
 
 def _with(shape: Shape, axis: int, extent: int) -> Shape:

@@ -162,6 +162,25 @@ class RopeApplyThdBackwardDescriptor(RopeApplyThdDescriptor):
     pass
 
 
+@dataclasses.dataclass(frozen=True)
+class RopeTablesBackwardDescriptor(Descriptor):
+    """Rows of (outer, num_places, inner, head_dim), of which those of a place share its tables."""
+
+    outer: int = descriptor.extent()
+    num_places: int = descriptor.extent()
+    inner: int = descriptor.extent()
+    head_dim: int = descriptor.checked(lambda name, value: _even(name, value, 2))
+    pairing: RotaryPairing = _pairing()
+
+    @property
+    def table_shape(self) -> tuple[int, ...]:
+        return (self.num_places, self.head_dim // 2)
+
+    @property
+    def is_half(self) -> int:
+        return int(self.pairing is RotaryPairing.HALVES)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class RopeArgs(Args):
     """positions: seq_len places, i64; without them 0, 1, 2 ..."""
@@ -224,6 +243,16 @@ class RopeApplyThdArgs(RopeApplyArgs):
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class RopeApplyThdBackwardArgs(RopeApplyBackwardArgs):
     pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class RopeTablesBackwardArgs(Args):
+    """dcos and dsin are f32, of f64 elements f64. Either may be None."""
+
+    dy: Viewable
+    x: Viewable
+    dcos: Viewable | None = None
+    dsin: Viewable | None = None
 
 
 class _RotaryPlan(Plan):
@@ -328,6 +357,19 @@ class RopeApplyThdBackwardPlan(RopeApplyThdPlan):
         "rope_apply_thd_f64tab_backward_{T}", "rope_apply_thd_half_backward_{T}",
         "rope_apply_thd_half_f64tab_backward_{T}",
     )  # fmt: skip
+
+
+class RopeTablesBackwardPlan(Plan):
+    """Gradients of the tables that the RopeApply plans take, summed over the rows that share them."""
+
+    __slots__ = ()
+    op = "rope_tables_backward_{T}"
+    category = OpCategory.ATTENTION
+    kind = AttentionKind.ROPE
+    descriptor_type: ClassVar[type[Descriptor]] = RopeTablesBackwardDescriptor
+    args_type: ClassVar[type[Args]] = RopeTablesBackwardArgs
+    names: ClassVar = {"places": "num_places", "d": "head_dim"}
+    shapes: ClassVar = {"dcos": "table_shape", "dsin": "table_shape"}
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ CHECK = ROOT / "tools" / "check_abi.py"
 GENERATE = ROOT / "tools" / "gen_abi.py"
 check_abi = importlib.import_module("check_abi")
 gen_abi = importlib.import_module("gen_abi")
+gen_cpp, gen_rust = (importlib.import_module(name) for name in ("gen_cpp", "gen_rust"))
 
 STATUS_NAMES = {
     0: "ok",
@@ -283,6 +284,24 @@ def test_gradients_follow_from_the_functions(read_text):
     assert flat.saves == {"neg": "x", "elu": "y", "frac": "x"} and flat.reads == {"neg": {"dx": ()}}
     assert flat.class_of({"F": "neg", "T": "f32"}) == "bk::op::NegBackward<float>"
     assert not flat.workspace and strided.workspace and strided.sums and "is summed over that axis" in strided.doc
+
+
+def test_lists_of_operands(read_text):
+    text = TABLE.replace("in T x[numel]", "ins T x[p0 of numel]\n    outs? T z[p0 of numel]\n    host i64 stride_z[p0]")
+    row = read_text(text.replace("parameter i64 p0", "i64 p0"))["h_{T}"]
+    assert [p.name for p in row.pointers] == ["y"] and [p.name for p in row.lists] == ["x", "z"]
+    assert {p.name: (p.role, p.of, p.count) for p in row.problem if p.is_list or p.role != "axis"} == {
+        "numel": ("extent", "", ""), "x": ("operand", "", "p0"), "z": ("operand", "", "p0"),
+        "stride_z": ("stride", "z", ""), "x_half_offset": ("offset", "x", ""), "p0": ("extent", "", ""),
+    }  # fmt: skip
+    types = [p.prototype({"T": "f32"}) for p in row.lists]
+    assert types == ["const void* const* x", "void* const* z"]
+    run = next(text for _, name, text in row.prototypes("h_f32", {"T": "f32"}) if name.endswith("_run"))
+    assert gen_rust.function("int32_t", "h", run).startswith(
+        "    pub fn h(numel: i64, dim: i32, x: *const *const c_void, z: *const *mut c_void, stride_z: *const i64,"
+    )
+    assert gen_cpp.parameter(row.lists[0], {"T": "f32"}) == "float const* const* x"
+    assert gen_cpp.argument(row.lists[1], {"T": "f32"}) == "reinterpret_cast<void* const*>(z)"
 
 
 def test_other_rows(read_text):

@@ -18,7 +18,7 @@ ANY_SIGN = {
     "log_target_flag", "target_ignore", "ignore_index", "zero_infinity", "stride_row", "stride_col",
     "correction", "diagonal", "source_offset",
     "stride_a", "stride_b", "stride_c", "stride_d", "query_offset", "fill_bits",
-    "bound", "other", "has_other", "is_sorted", "include_last_offset", "include_self",
+    "bound", "other", "has_other", "is_sorted", "include_last_offset", "is_half", "include_self",
 }  # fmt: skip
 # what repeats an entry of a host array, whose other values alone are wrong, and flags
 REPEATED = re.compile(r"(scan|softmax|reduce)_(extent|stride_\w+)|stride_d?[xy]_[bhs]|reverse|hard|pos_default_flag")
@@ -195,7 +195,11 @@ def test_every_argument_of_every_row_is_tried():
         negative = {a for b in bad for a, value in b.scalars.items() if value < 0}
         unread = {"y"} if name.startswith(("reduce_prod_backward", "reduce_{F}_backward_{T} mom")) else set()
         unread |= {"workspace"} if name.startswith("int4_marlin") else set()  # which has no elements
-        assert shifts | unread == {p.name for p in row.pointers}, name
+        listed = {f"{p.name}[1]": p.direction.endswith("?") for p in row.lists}
+        assert nulls >= {p.name for p in row.lists} | {entry for entry, may_be in listed.items() if not may_be}, name
+        unread |= set(listed)
+        assert shifts >= set(listed), name
+        assert shifts | unread == {p.name for p in row.pointers} | set(listed), name
         assert nulls | unread >= {p.name for p in row.pointers if p.is_required}, name
         assert hosts == {p.name for p in row.problem if p.direction == "host"}, name
         extents = {p.name for p in row.problem if not p.direction and p.dtype in ("i32", "i64")} - ANY_SIGN

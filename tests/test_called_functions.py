@@ -134,6 +134,8 @@ def numbers_of(spec, problem):
             value = value if spec.layout in ("accumulated", "unfold") else problem.host["output_shape"]
         elif number.number == "inv_tau":
             value = 1 / value
+        elif number.number == "mode":
+            value = bk.EmbeddingBagMode(value).name.lower()
         elif number.number == "reduction_mode":
             value = "batchmean" if is_mean_over_batch(problem) else REDUCTIONS[value]
         elif number.name == "padding_idx":

@@ -19,6 +19,7 @@ UNUSED = re.compile(
     r"|(loss_(smooth_l1|huber|gaussian_nll|margin_ranking|hinge_embedding)(_backward)?_f64)"
     r"|(loss_(cosine_embedding|triplet_margin|multi_margin)(_backward)?_f64)"
     r"|(check_indices_.*)"  # which plans launch beside their own op
+    r"|(concat_((?!backward)|backward_).*)"  # of functions on any number of arrays
     r"|(linear_backward_.*|gemm_dense_(i8|u8)_i32|gemm_dense_f32_3xtf32)"  # of a function, and of C
     r"|(loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*)"
 )

@@ -151,3 +151,18 @@ def test_scaled_tables():
 def test_tables_that_cannot_be(arguments, text):
     with pytest.raises(bk.InvalidProblemError, match=text):
         bk.RopeScaledTableBuilder(*arguments)
+
+
+def test_gradients_of_tables(x, rng):
+    """A table for all heads, and one for the heads of each token, of both pairings."""
+    dy = rng.standard_normal(SHAPE, dtype=np.float32)
+    for is_half, pairs in ((False, (*SHAPE[:3], 4, 2)), (True, (*SHAPE[:3], 2, 4))):
+        (da, db), (a, b) = (np.moveaxis(v.reshape(pairs), 3 if is_half else 4, 0).astype(np.float64) for v in (dy, x))
+        wanted = da * a + db * b, db * a - da * b
+        for got, want in zip(bk.rope_tables_backward(dy, x, is_half=is_half), wanted):
+            np.testing.assert_allclose(got, want.sum((0, 1)), rtol=1e-5, atol=1e-5)
+        tokens = (np.ascontiguousarray(v[0].transpose(1, 0, 2)) for v in (dy, x))
+        for got, want in zip(bk.rope_tables_backward(*tokens, places_axis=0, is_half=is_half), wanted):
+            np.testing.assert_allclose(got, want[0].sum(0), rtol=1e-5, atol=1e-5)
+    with pytest.raises(bk.InvalidProblemError, match="places_axis is 3, that of the features"):
+        bk.rope_tables_backward(dy, x, places_axis=3)

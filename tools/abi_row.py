@@ -57,6 +57,8 @@ class Param(_param.Param):
 
     def field_type(self, slots: dict[str, str]) -> str:
         """Type of the template's member that holds a scalar or host array."""
+        if self.is_list:
+            return "void* const*" if self.is_output else "const void* const*"
         return f"const {self.element(slots)}*" if self.direction == "host" else self.element(slots)
 
     def pointer_type(self, slots: dict[str, str]) -> str:
@@ -130,6 +132,10 @@ class Row:
     @property
     def pointers(self) -> tuple[Param, ...]:
         return tuple(p for p in self.params if p.is_pointer)
+
+    @property
+    def lists(self) -> tuple[Param, ...]:
+        return tuple(p for p in self.params if p.is_list)
 
     @property
     def first_input(self) -> Param:

@@ -29,6 +29,9 @@ params         of other ops, one a line: a scalar `i64 numel`, a host array `hos
                far apart, of one axis or two. The role of a scalar (ROLES) stands before it, `axis i32 split_dim`, where
                it does not follow from name and dtype.
                `in i64* start[1]` is a pointer of its dtype in C, where others are void*.
+               A list `ins|outs|outs? dtype name[n of extents]` is a host array of pointers to n operands, a "?" where
+               each may be NULL. The class has it as it is, and `locate_<name>(..., k)` locates entry k
+               (core/abi/operand_list.h). Strides of all entries are one array, `host i64 stride_<name>[n, rank]`
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise
                An array whose shape has words, `shape with n along axis` or `shape at strides`, is located by the op's
@@ -119,7 +122,7 @@ def parse_number(text: str, dtype: str) -> float | int:
 
 
 def parse_param(text: str) -> Param:
-    before = rf"(?:({'|'.join(ROLES)}) )?(?:(host|in\??|out\??|inout) )?"
+    before = rf"(?:({'|'.join(ROLES)}) )?(?:(host|ins|outs\??|in\??|out\??|inout) )?"
     m = re.fullmatch(rf"{before}([\w.]+)(\*?) (\w+)(?:\[(.*)\])?(?: = (\S+))?", text)
     if not m:
         raise TableError(f"parameter {text!r} is not '[role] [direction] dtype name[shape] [= default]'")
@@ -134,7 +137,7 @@ def parse_param(text: str) -> Param:
 
 def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:
     """The parameters with the roles that follow from their names, dtypes and directions."""
-    operands = [p.name for p in params if p.is_pointer]
+    operands = [p.name for p in params if p.is_pointer or p.is_list]
     extents = {word for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape)}
     located = {word: p.name for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape.partition(" at ")[2])}
     return tuple(p._replace(**role_of(p, operands, extents, located)) for p in params)
@@ -142,7 +145,7 @@ def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:
 
 def role_of(p: Param, operands: list[str], extents: set[str], located: dict[str, str]) -> dict[str, str]:
     role, of = p.role, ""
-    if p.is_pointer:
+    if p.is_pointer or p.is_list:
         role = "operand"
     elif p.name.startswith("stride_") and not role:
         role, of = "stride", p.name.removeprefix("stride_")
@@ -234,7 +237,7 @@ def parse_functions(text: str, params: tuple[Param, ...], *, gradients: bool = F
 def parse_in_place(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, ...]]:
     """Which inputs each output may be."""
     inputs = [p for p in params if p.direction in ("in", "in?")]
-    outputs = [p for p in params if p.is_output]
+    outputs = [p for p in params if p.is_output and p.is_pointer]
     if text == "no":
         return {out.name: () for out in outputs}
     if not text:

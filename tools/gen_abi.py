@@ -63,6 +63,7 @@ def describe(row: Row) -> list[str]:
     for p in row.params:
         if p.direction:
             nullable = ", may be NULL" if p.direction.endswith("?") else ""
+            nullable = nullable.replace("may", "each may") if p.is_list else nullable
             lines.append(f"  {p.direction.rstrip('?'):5s} {p.name}: {p.dtype} [{p.shape}]{nullable}")
     lines += describe_reads(row)
     if row.workspace:
@@ -158,6 +159,11 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
     out.append(f"using Operands = bk::Operand[{len(pointers)}];")
     out.append("BK_COLD bk::Status check(const Op& op, bk::Operand* at) {\n    BK_TRY(op.check());")
     out += [f"    {glue_operand(row, p, slots)}" for p in pointers]
+    out += [
+        f'    BK_TRY(bk::for_entries("{p.name}", op.{p.count}, [&](const char* name, int32_t k) {{\n'
+        f"        bk::Operand entry;\n        return {glue_entry(p, slots)};\n    }}));"
+        for p in row.lists
+    ]
     out.append("    return bk::Status::kOk;\n}")
     out.append(f"}}  // namespace {ns}")
 
@@ -195,6 +201,13 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
     for k, p in enumerate(pointers):
         if shared and row.is_listed and not (row.is_apart or p.is_output or p.name in shared):
             readers += f" operands[{k}].stays = true;"
+    listed = "".join(
+        f"    if (status == bk::Status::kOk)\n"
+        f'        status = bk::require_entries("{p.name}", op.{p.count}, op.{p.name}, operands, '
+        f"operands + {len(pointers)}, op.work(),\n            [&](bk::Operand* at, const char* name, int32_t k) "
+        f"{{ return {glue_entry(p, slots, at='at')}; }});\n"
+        for p in row.lists
+    )
     cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in pointers]
     in_place = str(not row.is_apart).lower()
     given = " ".join(f"operands[{k}].pointer = {p.name};" for k, p in enumerate(pointers))
@@ -205,13 +218,20 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
         f"    bk::Status status = {ns}::check(op, operands);\n"
         f'    if (status != bk::Status::kOk || op.work() == bk::Work::kNone) return bk::leave("{op}", status);\n'
         f"    {given}{readers}\n"
-        f"    status = bk::require_pointers(operands, operands + {len(pointers)}, op.work(), {in_place});\n"
+        f"{listed}"
+        f"    {'if (status == bk::Status::kOk) ' * bool(listed)}"
+        f"status = bk::require_pointers(operands, operands + {len(pointers)}, op.work(), {in_place});\n"
         f"    const bk::Launch launch{{{'nullptr, 0' if row.is_bare else 'workspace, workspace_bytes'}, stream}};\n"
         f"{stand_ins}"
         f"    if (status == bk::Status::kOk) status = (op.*{ns}::kRun)({', '.join([*cast, 'launch'])});\n"
         f'    return bk::leave("{op}", status);\n}}'
     )
     return "\n".join(out) + "\n"
+
+
+def glue_entry(p: Param, slots: dict[str, str], at: str = "&entry") -> str:
+    """Finds the place of an entry of a list."""
+    return f"op.locate_{p.name}({at}, name, {role_of(p)}, bk::size_of<{p.element(slots)}>(), k)"
 
 
 def reader_mask(row: Row, p: Param, slots: dict[str, str]) -> str:
@@ -223,7 +243,8 @@ def reader_mask(row: Row, p: Param, slots: dict[str, str]) -> str:
 
 
 def role_of(p: Param) -> str:
-    roles = {"in": "kInput", "in?": "kOptionalInput", "out?": "kOptionalOutput"}
+    roles = {"in": "kInput", "ins": "kInput", "in?": "kOptionalInput"}
+    roles |= dict.fromkeys(("out?", "outs?"), "kOptionalOutput")
     return f"bk::Role::{roles.get(p.direction, 'kOutput')}"
 
 

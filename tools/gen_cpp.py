@@ -43,10 +43,13 @@ def takes_bits(p: Param, slots: dict[str, str]) -> bool:
 def parameter(p: Param, slots: dict[str, str]) -> str:
     dtype = slots[p.dtype.partition(".")[0]] if takes_bits(p, slots) else p.dtype_of(slots)
     pointer = "" if not p.direction else "*" if p.is_output else " const*"
+    pointer += " const*" * p.is_list
     return f"{element(dtype)}{pointer} {p.name}"
 
 
 def argument(p: Param, slots: dict[str, str]) -> str:
+    if p.is_list:
+        return f"reinterpret_cast<{p.field_type(slots).replace('const void', 'void const')}>({p.name})"
     if not takes_bits(p, slots):
         return p.name
     return p.name if slots[p.dtype.partition(".")[0]] == "bool" else f"{p.name}.bits"
@@ -58,7 +61,8 @@ def template_parameter(p: Param) -> str:
     dtype = (
         element(slot) if slot not in SLOTS else f"typename detail::compute<{slot}>::type" if form == "compute" else slot
     )
-    return f"{dtype}{' const*' if p.direction else ''} {p.name}"
+    pointer = ("*" if p.is_output else " const*") if p.direction else ""
+    return f"{dtype}{pointer}{' const*' * p.is_list} {p.name}"
 
 
 def template_of(row: Row) -> tuple[str, list[str]]:

@@ -54,9 +54,10 @@ use std::os::raw::{c_char, c_void};
 
 
 def rust_type(c: str) -> str:
-    """A C type of the header: a scalar, or a pointer to one."""
-    const, name, pointer = re.fullmatch(r"(const )?(\w+)(\*?)", c.strip()).groups()
-    return f"*{'const' if const else 'mut'} {TYPES[name]}" if pointer else TYPES[name]
+    """A C type of the header: a scalar, a pointer to one, or an array of pointers."""
+    const, name, pointer, array = re.fullmatch(r"(const )?(\w+)(\*?)( const\*)?", c.strip()).groups()
+    one = f"*{'const' if const else 'mut'} {TYPES[name]}" if pointer else TYPES[name]
+    return f"*const {one}" if array else one
 
 
 def function(result: str, name: str, params: str) -> str:

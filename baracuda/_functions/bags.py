@@ -1,4 +1,4 @@
-"""Layouts of bags of embeddings whose indices have weights."""
+"""Layouts of bags of embeddings whose indices have weights, or whose last one an offset ends."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.errors import InvalidProblemError
 
 
-def weighted(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    indices, offsets, has_last = shapes["indices"], shapes["offsets"], bool(numbers["include_last_offset"])
+def by_offsets(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    indices, offsets, has_last = shapes["indices"], shapes["offsets"], bool(numbers.get("include_last_offset", True))
     if len(indices) != 1 or len(offsets) != 1 or offsets[0] < has_last:
         raise InvalidProblemError(f"indices have shape {indices} and offsets {offsets}, must have one axis each")
     bags, whole = offsets[0] - has_last, shapes.get("weight", shapes.get("dout", ()))

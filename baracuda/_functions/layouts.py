@@ -193,11 +193,13 @@ _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Lay
     "linear": products.linear, "linear_backward": products.linear_backward,
     "accumulated": accumulated.along_axis,
     "rope": rotary.by_positions, "rope_apply": rotary.by_tables, "rope_apply_thd": rotary.of_tokens,
+    "rope_tables": rotary.of_sums,
     "flip": moves.flip, "roll": moves.roll, "permute": moves.permute, "triangle": moves.triangle, "pad": moves.pad,
     "concat": moves.concat, "unfold": moves.unfold,
     "repeat_interleave": moves.repeat_interleave,
     "gather": indexing.gather, "index_select": indexing.select, "scatter": indexing.scatter,
-    "scatter_backward": indexing.scatter_backward, "weighted_bags": bags.weighted,
+    "scatter_backward": indexing.scatter_backward, "weighted_bags": bags.by_offsets,
+    "last_offset_bags": bags.by_offsets,
     "numbered": indexing.numbered, "gather_rows": indexing.rows, "selection": indexing.selection,
     "masked_scatter": indexing.selection, "nonzero": indexing.nonzero, "one_hot": indexing.one_hot,
     "masked": _pointwise,
@@ -263,7 +265,7 @@ def _inverse(name: str, value: object) -> float:
 _CHOICES: dict[str, Callable[[str, object], int | float]] = {
     "mode": functools.partial(_member, EmbeddingBagMode), "reduction_mode": functools.partial(_member, LossReduction),
     "reduce": functools.partial(_member, ScatterReduction), "include_self": _flag, "include_last_offset": _flag,
-    "reverse": _flag, "hard": _flag, "zero_infinity": _flag, "log_input_flag": _flag,
+    "reverse": _flag, "hard": _flag, "zero_infinity": _flag, "log_input_flag": _flag, "is_half": _flag,
     "log_target_flag": _flag, "is_causal": _flag, "inv_tau": _inverse,
 }  # fmt: skip
 

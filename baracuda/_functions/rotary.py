@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.layout import Layout, Shape, check_shape, contiguous, viewed
+from baracuda._functions.layout import Layout, Shape, axis_of, check_shape, contiguous, viewed
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -94,6 +94,28 @@ def of_tokens(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any
     values = {"t_outer": tokens, "h_heads": heads, "d": d, "stride_b": 0 if shares else d // 2}
     table = (1 if shares else tokens, d // 2)
     return _flat(spec, values, {given: shape, "cos_tab": table, "sin_tab": table, result: shape}, shape)
+
+
+def of_sums(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Gradients of tables: sums over all axes but one, which has the places, and the last."""
+    shape = _pairs("dy", shapes["dy"], 2)
+    _has_features("dy", shape)
+    check_shape("x", shapes["x"], shape)
+    axis = axis_of("places_axis", numbers["places_axis"], shape)
+    if axis == len(shape) - 1:
+        raise InvalidProblemError(f"places_axis is {numbers['places_axis']}, that of the features")
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 : -1])
+    values = {"outer": outer, "places": shape[axis], "inner": inner, "d": shape[-1]}
+    if max(outer, inner) > INT32_MAX:
+        raise UnsupportedError(f"dy has shape {shape}: more than {INT32_MAX} rows")
+    whole, table = (outer, shape[axis], inner, shape[-1]), (shape[axis], shape[-1] // 2)
+
+    def see(view: TensorRef) -> TensorRef | None:
+        return viewed(view, whole, _dense(whole)) if view.is_dense else None
+
+    extents = {"dy": whole, "x": whole, "dcos": table, "dsin": table}
+    results = {each.pointer: table for each in spec.outputs}
+    return Layout(values, extents, results, seen={"dy": see, "x": see, "dcos": contiguous, "dsin": contiguous})
 
 
 def _has_features(name: str, shape: Shape) -> None:

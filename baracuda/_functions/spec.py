@@ -78,7 +78,7 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
 }
 ORDER = {
     "embedding": ("indices", "weight"), "embedding_bag": ("indices", "weight", "offsets"),
-    "embedding_bag_max": ("indices", "weight", "offsets"),
+    "embedding_bag_max": ("indices", "weight", "offsets"), "embedding_renorm": ("indices", "weight"),
 }  # fmt: skip
 DEFAULTS: dict[str, Any] = {"axis": -1, "mode": "mean", "padding_idx": None, "reverse": False}
 

@@ -14,7 +14,8 @@ template <class T, class I>
 Status embedding_bag(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
                      const T* scales, T* out);
 
-template <class T, class I>
+// With kHasLast offsets has one more entry, where the last bag ends.
+template <class T, class I, bool kHasLast = false>
 struct EmbeddingBag {
     int32_t total_indices;
     int32_t num_embeddings;
@@ -28,13 +29,14 @@ struct EmbeddingBag {
         return total_indices == 0 || num_embeddings == 0 ? Work::kZeros : Work::kAll;
     }
     Status check() const { return shape().check(); }
+    int64_t offset_count() const { return int64_t{num_bags} + kHasLast; }
     Status run(const T* weight, const I* indices, const int32_t* offsets, T* out, const Launch& launch) const {
         if (work() == Work::kZeros) return write_zeros(launch, int64_t{num_bags} * embedding_dim, out);
         return embedding_bag<T, I>(launch, shape(), weight, indices, offsets, nullptr, out);
     }
 
 private:
-    BagShape shape() const { return {total_indices, num_embeddings, embedding_dim, num_bags, mode, padding_idx}; }
+    BagShape shape() const { return {total_indices, num_embeddings, embedding_dim, num_bags, mode, padding_idx, kHasLast}; }
 };
 
 // Of sums, each row times the weight of its index.

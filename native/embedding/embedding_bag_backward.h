@@ -22,7 +22,8 @@ template <class T, class I>
 Status embedding_bag_scales_backward(const Launch& launch, const BagShape& shape, const T* dout, const T* weight,
                                      const I* indices, const int32_t* offsets, T* dscales);
 
-template <class T, class I>
+// With kHasLast offsets has one more entry, where the last bag ends.
+template <class T, class I, bool kHasLast = false>
 struct EmbeddingBagBackward {
     int32_t total_indices;
     int32_t num_embeddings;
@@ -35,13 +36,14 @@ struct EmbeddingBagBackward {
         return num_bags == 0 || embedding_dim == 0 || total_indices == 0 || num_embeddings == 0 ? Work::kNone : Work::kAll;
     }
     Status check() const { return shape().check(); }
+    int64_t offset_count() const { return int64_t{num_bags} + kHasLast; }
     size_t workspace_size() const { return embedding_bag_backward_workspace<T, I>(shape(), false); }
     Status run(const T* dout, const I* indices, const int32_t* offsets, T* dweight, const Launch& launch) const {
         return embedding_bag_backward<T, I>(launch, shape(), dout, indices, offsets, nullptr, dweight);
     }
 
 private:
-    BagShape shape() const { return {total_indices, num_embeddings, embedding_dim, num_bags, mode, padding_idx}; }
+    BagShape shape() const { return {total_indices, num_embeddings, embedding_dim, num_bags, mode, padding_idx, kHasLast}; }
 };
 
 template <class T, class I>

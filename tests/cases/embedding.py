@@ -1,5 +1,7 @@
 """embedding_bag (sum and mean) and its gradient."""
 
+import dataclasses
+
 import numpy as np
 
 from .model import Array, Bad, Case, Expected, Idle, Problem
@@ -48,10 +50,23 @@ def kept_by_bag(problem):
     """The indices that each bag keeps."""
     s = problem.scalars
     indices, offsets = problem.arrays["indices"].values, problem.arrays["offsets"].values
-    ends = np.append(offsets[1:], s["total_indices"])
+    ends = np.append(offsets[1:], s["total_indices"])[: s["num_bags"]]  # the last one where no offset ends it
     for start, end in zip(np.clip(offsets, 0, s["total_indices"]), np.clip(ends, 0, s["total_indices"])):
         inside = indices[start:end]
         yield inside[(inside >= 0) & (inside < s["num_embeddings"]) & (inside != s["padding_idx"])]
+
+
+def with_last_offset(make):
+    """A problem whose last bag ends one index before the others do."""
+
+    def made(draw, bags, rows, dim, mode=SUM, **options):
+        problem = make(draw, bags, rows, dim, mode, **options)
+        starts, total = problem.arrays["offsets"].values, problem.scalars["total_indices"]
+        last = max(int(starts.max(initial=0)), total - 1)
+        problem.arrays["offsets"] = Array("i32", (bags + 1,), np.append(starts, last))
+        return problem
+
+    return made
 
 
 def bag_reference(problem):
@@ -187,4 +202,11 @@ CASES = (
         bad=(*bad_calls("dout", "dweight"), Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True)),
         idle=(*NOTHING_OUT, *NOTHING_ADDED),
     ),
+)  # fmt: skip
+CASES += tuple(
+    dataclasses.replace(
+        case, row=case.row.replace("embedding_bag", "embedding_bag_last_offset"),
+        problems=problems(with_last_offset(make), any_offsets=make is bag),
+    )
+    for case, make in zip(CASES, (bag, bag_backward))
 )  # fmt: skip

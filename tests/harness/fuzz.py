@@ -40,7 +40,7 @@ EXTREMES = (-1, 0, 1, 2, 9, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**46, 2**
             -(2**63), -(2**63) + 1)  # fmt: skip
 # Ops of which the table does not say where all operands lie: they compute it. Cases alone try them.
 UNDRAWN_OPS = (
-    "concat2", "contiguize", "flip", "pad", "permute", "repeat_interleave", "roll", "tri", "unfold", "write_slice",
+    "concat", "contiguize", "flip", "pad", "permute", "repeat_interleave", "roll", "tri", "unfold", "write_slice",
 )  # fmt: skip
 DRAWN = [name for name, row in ROWS.items() if not row.pattern.startswith(UNDRAWN_OPS)]
 PLACED = re.compile(r" with (\w+) along (\w+)$")

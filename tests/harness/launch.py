@@ -44,12 +44,25 @@ def host_array(ffi, param, entries):
     return array
 
 
+def entries_of(param, problem) -> list[str]:
+    """Names of the arrays of a problem that a list has: inputs[0], inputs[1] ..."""
+    return [f"{param.name}[{k}]" for k in range(problem.scalars[param.count])]
+
+
+def operands_of(row, problem) -> list[tuple[str, object]]:
+    """(name, parameter) of every array: of operands, then of the entries of lists."""
+    listed = [(name, p) for p in row.lists if p.name not in problem.null for name in entries_of(p, problem)]
+    return [(p.name, p) for p in row.pointers] + listed
+
+
 def scalar_arguments(library, op: str, problem) -> dict[str, object]:
-    """The C values of all scalars and host arrays."""
+    """The C values of all scalars and host arrays; lists of operands are NULL."""
     row, _ = OPS[op]
     values = {}
     for p in row.problem:
-        if p.direction == "host":
+        if p.is_list:
+            values[p.name] = library.ffi.NULL
+        elif p.direction == "host":
             values[p.name] = host_array(library.ffi, p, problem.host[p.name])
         else:
             values[p.name] = problem.scalars[p.name]
@@ -98,18 +111,20 @@ class Launch:
         self.memory = memory or memory_of(library.backend)
         alias, shift, null = alias or {}, shift or {}, {*null, *problem.null}
         self.buffers: dict[str, Guarded | None] = {}
-        self._written = {p.name for p in self.row.pointers if p.is_output}
+        self._operands = operands_of(self.row, problem)
+        self._written = {name for name, p in self._operands if p.is_output}
         self._written |= set(alias.values())
-        for k, p in enumerate(self.row.pointers):
-            array = problem.arrays[p.name]
+        self._lists = {p.name for p in self.row.lists} - null
+        for k, (name, p) in enumerate(self._operands):
+            array = problem.arrays[name]
             at = offset(k) if callable(offset) else offset
-            if p.name in null:
-                self.buffers[p.name] = None
-            elif p.name not in alias:
+            if name in null:
+                self.buffers[name] = None
+            elif name not in alias:
                 fill = poison if p.is_output or is_float(array.dtype) else INDEX_GUARD
                 bits = None if array.values is None else array.bits()
-                self.buffers[p.name] = Guarded(
-                    self.memory, array.dtype, array.shape, array.strides, bits, fill, at, shift.get(p.name, 0)
+                self.buffers[name] = Guarded(
+                    self.memory, array.dtype, array.shape, array.strides, bits, fill, at, shift.get(name, 0)
                 )
         for name, source in alias.items():
             self.buffers[name] = self.buffers[source]
@@ -119,13 +134,18 @@ class Launch:
         self._scalars = scalar_arguments(library, op, problem)
         self.arguments = self._arguments()
 
+    def _pointer(self, name: str):
+        buffer = self.buffers[name]
+        return self.library.ffi.NULL if buffer is None else self.library.ffi.cast("void*", buffer.pointer)
+
     def _arguments(self) -> list:
         ffi = self.library.ffi
         arguments = []
         for p in self.row.params:
             if p.is_pointer:
-                buffer = self.buffers[p.name]
-                arguments.append(ffi.NULL if buffer is None else ffi.cast("void*", buffer.pointer))
+                arguments.append(self._pointer(p.name))
+            elif p.name in self._lists:
+                arguments.append(ffi.new("void*[]", [self._pointer(name) for name in entries_of(p, self.problem)]))
             else:
                 arguments.append(self._scalars[p.name])
         if self.row.is_bare:
@@ -149,13 +169,13 @@ class Launch:
         if self.workspace is not None:
             self.workspace.check("workspace", written=status == 0)
         bits, dtypes = {}, {}
-        for p in self.row.pointers:
-            buffer = self.buffers[p.name]
+        for name, p in self._operands:
+            buffer = self.buffers[name]
             if buffer is None:
                 continue
-            buffer.check(f"{self.op}: {p.name}", written=status == 0 and p.name in self._written)
+            buffer.check(f"{self.op}: {name}", written=status == 0 and name in self._written)
             if p.is_output:
-                bits[p.name], dtypes[p.name] = buffer.bits(), self.problem.arrays[p.name].dtype
+                bits[name], dtypes[name] = buffer.bits(), self.problem.arrays[name].dtype
         return Outcome(status, text, bits, dtypes)
 
 

@@ -26,6 +26,7 @@ SHAPES = {
     "linear": {"x": (3, 4), "weight": (2, 4), "bias": (2,)},
     "linear_backward": {"dy": (3, 2), "x": (3, 4), "weight": (2, 4)},
     "trace_backward": {"dy": (), "x": (3, 4)},
+    "last_offset_bags": {"weight": (5, 3), "dout": (2, 3)},
     "weighted_bags": {"weight": (5, 3), "per_sample_weights": (4,), "dout": (3, 3)},
     "scatter_backward": {"updates": (3, 2)} | dict.fromkeys(("dy", "x", "y"), (3, 4)),
     "norm": {**dict.fromkeys(OPERANDS, (3, 4)), "g": (3, 1), "gamma": (4,), "beta": (4,)},
@@ -34,6 +35,7 @@ SHAPES = {
     "rope": {"x": (2, 3, 4), "dy": (2, 3, 4)},
     "rope_apply": {"x": (2, 3, 4), "dy": (2, 3, 4), "cos": (3, 2), "sin": (3, 2)},
     "rope_apply_thd": {"x": (3, 2, 4), "dy": (3, 2, 4), "cos": (3, 2), "sin": (3, 2)},
+    "rope_tables": {"x": (2, 3, 4), "dy": (2, 3, 4)},
     "accumulated": {"x": (3, 2), "dy": (3, 2)},
     "gather": {"x": (3, 4)},
     "scatter": {"updates": (3, 2)},
@@ -64,7 +66,7 @@ NUMBERS = {
     "size": [4], "num_groups": 2, "repeats": [2, 3], "shifts": [2], "dims": [1, 0], "pad_low": [1, 1],
     "pad_high": [2, 2], "split_offset": 3, "n": 3, "exponent": 2.5, "value": 2, "scale": 3, "offset": 1, "p0": 0.5,
     "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6, "num_classes": 5,
-    "num_embeddings": 5, "p": 3.0,
+    "num_embeddings": 5, "p": 3.0, "max_norm": 0.5, "norm_type": 2.0,
 }  # fmt: skip
 NAMED = {  # shapes, and the numbers that follow from none
     "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
@@ -74,6 +76,7 @@ NAMED = {  # shapes, and the numbers that follow from none
     **dict.fromkeys(("repeat_interleave", "repeat_interleave_backward"), ({}, {"repeats": 2})),
     "embedding": ({"weight": (5, 3)}, {}),
     "embedding_backward": ({"dout": (4, 3)}, {}),
+    "embedding_renorm": ({"weight": (5, 3)}, {}),
     "embedding_bag": ({"weight": (5, 3)}, {"mode": "sum"}),
     "embedding_bag_backward": ({"dout": (3, 3)}, {"mode": "mean"}),
     "embedding_bag_max": ({"weight": (5, 3)}, {}),

@@ -49,15 +49,24 @@ class Problem:
         if param.is_pointer:
             buffer = self.buffers.get(param.name)
             return ffi.cast("void *", buffer.ptr) if buffer else ffi.NULL
+        if param.is_list:
+            return ffi.new(
+                "void *[]", [ffi.cast("void *", self.buffers[name].ptr) for name in self._entries(param.name)]
+            )
         if param.direction == "host":
             entries = given.get(param.name)
             if entries is None:
-                entries = self.bench.arrays[param.of].steps if param.of else self.shape
+                entries = [step for name in self._entries(param.of) for step in self.bench.arrays[name].steps]
+                entries = entries if param.of else self.shape
             return ffi.new("int64_t[]" if param.dtype == "i64" else "int32_t[]", [int(e) for e in entries])
         if param.name in given:
             return given[param.name]
         follows = {"numel": int(np.prod(self.shape)), "rank": len(self.shape)}
         return follows.get(param.name, param.default)
+
+    def _entries(self, operand: str) -> list[str]:
+        """The arrays that an operand has: itself, or the entries of a list."""
+        return [name for name in self.bench.arrays if name.partition("[")[0] == operand]
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -111,8 +111,8 @@ class Bench:
         return _by_choice()[self.row, self.function, tuple(slots[s] for s in row_named(self.row).slots)]
 
     def dtype_of(self, parameter: str, dtype: str) -> str:
-        """Of an operand."""
-        (found,) = (p for p in row_named(self.row).params if p.name == parameter)
+        """Of an operand, or of an entry of a list, inputs[0]."""
+        (found,) = (p for p in row_named(self.row).params if p.name == parameter.partition("[")[0])
         return found.dtype_of({"T": dtype, "U": self.other, "I": self.index})
 
 

@@ -25,7 +25,8 @@ ROLES = {
 }
 DIRECTIONS = {
     "in": "input", "in?": "input, may be NULL", "out": "output", "out?": "output, may be NULL",
-    "inout": "read and written", "host": "host array",
+    "inout": "read and written", "host": "host array", "ins": "host array of inputs",
+    "outs?": "host array of outputs, each of which may be NULL",
 }  # fmt: skip
 DETERMINISTIC = {
     "yes": "Deterministic: every launch gives the same bits.",
@@ -190,7 +191,7 @@ def prototype(result: str, name: str, params: str) -> str:
 def argument(p: Param, row: Row, function: str, slots: dict[str, str]) -> tuple[str, str, str, str]:
     kind = p.prototype(slots).removesuffix(p.name).strip()
     dtype = {"T": "`{T}`", "U": "`{U}`", "I": "`{I}`"}.get(p.dtype, f"`{p.dtype_of(slots)}`")
-    if p.is_pointer:
+    if p.is_pointer or p.is_list:
         what = DIRECTIONS[p.direction]
         if p.name == "saved":
             what += f": `{row.saves[function]}` of the forward op"

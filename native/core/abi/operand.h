@@ -12,6 +12,12 @@
 
 namespace bk {
 
+// Bytes [first, end) that an operand has elements in; none of it where they are equal.
+struct ByteRange {
+    uintptr_t first = 0, end = 0;
+    bool has_gaps = false;
+};
+
 enum class Role { kInput, kOptionalInput, kOutput, kOptionalOutput, kUnread };
 
 struct Operand {
@@ -33,8 +39,10 @@ struct Operand {
     bool may_be_null() const { return role == Role::kOptionalInput || role == Role::kOptionalOutput; }
     bool is_output() const { return role == Role::kOutput || role == Role::kOptionalOutput; }
     bool has_elements() const { return high > low; }
-    uintptr_t first_byte() const { return reinterpret_cast<uintptr_t>(pointer) + static_cast<uintptr_t>(low); }
-    uintptr_t end_byte() const { return reinterpret_cast<uintptr_t>(pointer) + static_cast<uintptr_t>(high); }
+    ByteRange range() const {
+        const uintptr_t at = reinterpret_cast<uintptr_t>(pointer);
+        return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high), has_gaps};
+    }
 };
 
 // Bytes of an element of T.
@@ -134,13 +142,12 @@ inline bool is_same_place(const Operand& a, const Operand& b) {
 }
 
 // Whether an end of b lies in a, where it meets an element.
-inline bool has_end_of(const Operand& a, const Operand& b) {
-    const uintptr_t low = a.first_byte(), high = a.end_byte();
-    return !a.has_gaps && ((b.first_byte() >= low && b.first_byte() < high) || (b.end_byte() > low && b.end_byte() <= high));
+inline bool has_end_of(const ByteRange& a, const ByteRange& b) {
+    return !a.has_gaps && ((b.first >= a.first && b.first < a.end) || (b.end > a.first && b.end <= a.end));
 }
 
 // Whether two operands share an element, as far as their ranges tell: views that interleave may not.
-inline bool surely_overlap(const Operand& a, const Operand& b) { return has_end_of(a, b) || has_end_of(b, a); }
+inline bool surely_overlap(const ByteRange& a, const ByteRange& b) { return has_end_of(a, b) || has_end_of(b, a); }
 
 BK_COLD inline Status require_apart(const Operand* first, const Operand* last, bool may_be_input) {
     for (const Operand* out = first; out != last; ++out) {
@@ -151,7 +158,7 @@ BK_COLD inline Status require_apart(const Operand* first, const Operand* last, b
                 return fail(Status::kInvalidProblem, "%s and %s are both %p", out->name, other->name, out->pointer);
             const bool in_place =
                 may_be_input && !other->is_output() && !other->stays && !out->is_summed && is_same_place(*out, *other);
-            if (!in_place && surely_overlap(*out, *other))
+            if (!in_place && surely_overlap(out->range(), other->range()))
                 return fail(Status::kInvalidProblem, "%s overlaps %s: %p and %p", out->name, other->name, out->pointer,
                             other->pointer);
         }

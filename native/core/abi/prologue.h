@@ -9,8 +9,9 @@
  *   baracuda_kernels_<op>_<dtype>_workspace_size  bytes of workspace that the op can use, where it can use one.
  *
  * Pointers   Device pointers, naturally aligned for their dtype; host pointers in the CPU library. `host` marks arrays
- *            that lie in host memory and are read before the call returns; at rank 0 they may be NULL. An output that
- *            may be NULL, such as an unwanted gradient, is then not computed. No operand spans more than 2^47 bytes.
+ *            that lie in host memory and are read before the call returns; at rank 0 they may be NULL. `ins` and `outs`
+ *            mark such arrays of pointers, "n of" operands. An output that may be NULL, such as an unwanted gradient, is
+ *            then not computed. No operand spans more than 2^47 bytes.
  * Shapes     Row-major and contiguous unless strides are passed. Strides count elements and have any sign. 0 broadcasts
  *            an input and, where the op says so, sums a gradient over that axis; other outputs take none. A rank is 0
  *            to 8.

@@ -10,9 +10,13 @@ struct Team {
     void* scratch;
     int rank = 0, size = 1;
     BK_HD void sync() const {}
-    // The sum over the threads of a team; all of them get it.
+    // The sum, or the largest number, over the threads of a team; all of them get it.
     template <class C>
     BK_HD C sum(C mine) const {
+        return mine;
+    }
+    template <class C>
+    BK_HD C largest(C mine) const {
         return mine;
     }
 };

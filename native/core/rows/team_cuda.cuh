@@ -17,16 +17,38 @@ struct Team {
         __syncthreads();
 #endif
     }
-    // The sum over the threads of a team, in a fixed order; all of them get it.
+    // The sum, or the largest number, over the threads of a team, in a fixed order; all of them get it.
     template <class C>
     BK_HD C sum(C mine) const {
+        return fold(mine, Sum{});
+    }
+    template <class C>
+    BK_HD C largest(C mine) const {
+        return fold(mine, Largest{});
+    }
+
+private:
+    struct Sum {
+        template <class C>
+        BK_HD C operator()(C a, C b) const {
+            return a + b;
+        }
+    };
+    struct Largest {
+        template <class C>
+        BK_HD C operator()(C a, C b) const {
+            return b > a ? b : a;
+        }
+    };
+    template <class C, class Fold>
+    BK_HD C fold(C mine, const Fold& both) const {
 #if BK_IN_KERNEL
         __shared__ C part[kMostTeamThreads];
         __syncthreads();
         part[rank] = mine;
         for (int half = size / 2; half > 0; half /= 2) {
             __syncthreads();
-            if (rank < half) part[rank] += part[rank + half];
+            if (rank < half) part[rank] = both(part[rank], part[rank + half]);
         }
         __syncthreads();
         return part[0];

@@ -10,6 +10,10 @@ from tools.bench.record import Bench, Bound, Operand
 SUM, MEAN = 0, 1
 LENGTH = 32  # indices of a bag
 
+UNMEASURED = {
+    f"embedding_bag_last_offset{end}{{I}}_{{T}}": f"the kernels of embedding_bag{end}" for end in ("", "_backward")
+}
+
 
 def uniform(rng, total, rows):
     return rng.integers(0, rows, total)

@@ -1,5 +1,7 @@
 """Rows of embeddings, maxima of bags, and the gradients of their tables."""
 
+import dataclasses
+
 import numpy as np
 
 from tools.bench.check import compare, picks, rows, sums
@@ -98,6 +100,35 @@ def by_rows(backend, name, spread, bound, **given):
     )  # fmt: skip
 
 
+def torch_renorm(torch, t, scalars):
+    copy = t["weight"].clone()
+    return lambda: torch.embedding_renorm_(copy, t["indices"], scalars["max_norm"], scalars["norm_type"])
+
+
+def check_renorm(problem):
+    """Rows of elements in [-4, 4], some of which are longer than the bound."""
+    indices, count = problem.indices["indices"], problem.bench.scalars["num_embeddings"]
+    chosen = np.concatenate((picks(problem, count), indices[:16]))
+    x, got = rows(problem, "weight", chosen).astype(np.float64), rows(problem, "out", chosen).astype(np.float64)
+    norms = np.sqrt((x * x).sum(1))
+    bound = problem.bench.scalars["max_norm"]
+    cut = np.isin(chosen, indices) & (norms > bound)
+    expected = np.where(cut[:, None], x * (bound / (norms + 1e-7))[:, None], x)
+    wrong = np.abs(got - expected).max() > (1e-2 if problem.dtype == "bf16" else 1e-5) * np.abs(expected).max()
+    return "out differs from the rows of weight, cut to max_norm" if wrong else ""
+
+
+def renorm(backend):
+    bench = by_rows(backend, "embedding_renorm", uniform, (), torch=(torch_renorm,), workspace=True)
+    count, dim, n = (bench.scalars[name] for name in ("num_embeddings", "embedding_dim", "num_indices"))
+    return dataclasses.replace(
+        bench, row="embedding_renorm{I}_{T}", check=check_renorm, bounds=(Bound("peer", 1.0),),
+        scalars={"num_indices": n, "num_embeddings": count, "embedding_dim": dim, "max_norm": 20.0, "norm_type": 2.0},
+        arrays=bench.arrays | {"out": Operand((count, dim))},
+        bytes=lambda width, indices: 2 * (count + np.unique(indices["indices"]).size) * dim * width,
+    )  # fmt: skip
+
+
 def bag_max(backend):
     count, dim, bags = (2**20, 128, 2**16) if backend == "cuda" else (2**16, 128, 2**12)
     total = bags * LENGTH
@@ -146,6 +177,7 @@ def benches(backend):
         name = "embedding_backward one hot row"
         hot = (Bound("times", 2.0, "embedding_backward uniform"),) if gpu else ()
         yield by_rows(backend, name + how, one_hot_row, hot, **also)
+    yield renorm(backend)
     yield bag_max(backend)
     for how in ("", " deterministic"):
         yield bag_max_backward(backend, how)

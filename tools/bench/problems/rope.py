@@ -174,6 +174,15 @@ def benches(backend):
             scalars={"t_outer": tokens[0], "h_heads": heads, "d": DIM, "stride_b": DIM // 2},
             check=functools.partial(check_tokens, sign=-1 if back else 1), torch=(functools.partial(of_tokens, x),),
         )  # fmt: skip
+    table = (seq, DIM // 2)
+    yield made(
+        name="rope_tables_backward", row="rope_tables_backward_{T}", check=check_tables, bounds=(),
+        arrays={
+            **{operand: Operand((batch * heads, seq, 1, DIM), "sixteenths") for operand in ("dy", "x")},
+            "dcos": Operand(table), "dsin": Operand(table),
+        },
+        scalars={"outer": batch * heads, "places": seq, "inner": 1, "d": DIM, "is_half": 0}, torch=(of_sums,),
+    )  # fmt: skip
     new, most = seq // 4, seq
     caches = Operand((batch, heads, most, DIM), "normal")
     yield made(
@@ -187,6 +196,28 @@ def benches(backend):
         bytes=lambda width, indices: 4 * batch * heads * new * DIM * width, torch=(append_by_slices,),
         numpy=(numpy_append,),
     )  # fmt: skip
+
+
+def of_sums(torch, t, scalars):
+    def peer():
+        dy, x = (t[name].float().unflatten(-1, (-1, 2)) for name in ("dy", "x"))
+        t["dcos"].copy_((dy * x).sum((0, 2, 4)))
+        t["dsin"].copy_((dy[..., 1] * x[..., 0] - dy[..., 0] * x[..., 1]).sum((0, 2)))
+
+    return peer
+
+
+def check_tables(problem):
+    outer, places = (problem.bench.scalars[name] for name in ("outer", "places"))
+    for place in picks(problem, places, 8):
+        chosen = np.arange(outer) * places + place
+        dy, x = (rows(problem, name, chosen).reshape(outer, -1, 2).astype(np.float64) for name in ("dy", "x"))
+        terms = {"dcos": dy * x, "dsin": np.stack((dy[..., 1] * x[..., 0], -dy[..., 0] * x[..., 1]), -1)}
+        for name, of in terms.items():
+            got = rows(problem, name, [place])[0]
+            if wrong := compare(problem, got, of.sum((0, 2)), np.abs(of).sum((0, 2)), "f32"):
+                return f"{name}[{place}] {wrong}"
+    return ""
 
 
 def check_tokens(problem, sign):

@@ -1,0 +1,98 @@
+// Gradients of the tables of a rotary position embedding.
+#pragma once
+
+#include <cstdint>
+
+#include "attention/rope_apply.h"
+#include "core/pointwise/pointwise.h"
+#include "core/rows/team.h"
+
+namespace bk {
+
+// A team sums kTablePairs pairs of a place over the rows that share it: on a GPU each thread one pair of every so many rows,
+// whose sums are then added in order; on the CPU a thread all of them.
+constexpr int kTablePairs = 32;
+
+template <class T>
+struct RopeTableSums {
+    using C = compute_t<T>;
+#if BK_IN_KERNEL
+    static constexpr int kOwn = 1;
+#else
+    static constexpr int kOwn = kTablePairs;
+#endif
+
+    const T* dy;
+    const T* x;
+    C* dcos;
+    C* dsin;
+    int64_t places, inner, rows, pairs, chunks;
+    bool is_half;
+
+    BK_HD void operator()(const Team& team, int64_t item) const {
+        const int width = kTablePairs / kOwn, lane = team.rank % width, lanes = team.size / width;
+        const int64_t place = item / chunks, first = item % chunks * kTablePairs + lane * kOwn;
+        const int64_t left = pairs - first;
+        const int own = static_cast<int>(left < 0 ? 0 : left < kOwn ? left : kOwn);
+        C of_cos[kOwn] = {}, of_sin[kOwn] = {};
+        for (int64_t row = team.rank / width; row < rows; row += lanes) add_row(row, place, first, own, of_cos, of_sin);
+#if BK_IN_KERNEL
+        C* const part = static_cast<C*>(team.scratch);
+        part[2 * team.rank] = of_cos[0];
+        part[2 * team.rank + 1] = of_sin[0];
+        team.sync();
+        if (team.rank >= width) return;
+        for (int k = 1; k < lanes; ++k) {
+            of_cos[0] += part[2 * (team.rank + k * width)];
+            of_sin[0] += part[2 * (team.rank + k * width) + 1];
+        }
+#endif
+        for (int k = 0; k < own; ++k) {
+            if (dcos != nullptr) dcos[place * pairs + first + k] = of_cos[k];
+            if (dsin != nullptr) dsin[place * pairs + first + k] = of_sin[k];
+        }
+    }
+
+private:
+    BK_HD void add_row(int64_t row, int64_t place, int64_t first, int own, C (&of_cos)[kOwn], C (&of_sin)[kOwn]) const {
+        const int64_t outer = inner == 1 ? row : rows == inner ? 0 : row / inner;
+        const int64_t start = ((outer * places + place) * inner + row - outer * inner) * (2 * pairs);
+        const int64_t step = is_half ? 1 : 2, second = is_half ? pairs : 1;
+        const T* const u = dy + start + first * step;
+        const T* const v = x + start + first * step;
+        for (int k = 0; k < own; ++k) {
+            const C da = widen(u[k * step]), db = widen(u[k * step + second]);
+            const C a = widen(v[k * step]), b = widen(v[k * step + second]);
+            of_cos[k] += da * a + db * b;
+            of_sin[k] += db * a - da * b;
+        }
+    }
+};
+
+template <class T>
+struct RopeTablesBackward {
+    int32_t outer;
+    int32_t places;
+    int32_t inner;
+    int32_t d;
+    int32_t is_half;
+
+    Work work() const { return places == 0 ? Work::kNone : outer == 0 || inner == 0 ? Work::kZeros : Work::kAll; }
+    Status check() const {
+        BK_TRY(require_non_negative({{"outer", outer}, {"places", places}, {"inner", inner}, {"d", d}}));
+        return require_pairs(d);
+    }
+    Status run(const T* dy, const T* x, compute_t<T>* dcos, compute_t<T>* dsin, const Launch& launch) const {
+        const int64_t pairs = d / 2, chunks = ceil_div<int64_t>(pairs, kTablePairs), rows = int64_t{outer} * inner;
+        if (work() == Work::kZeros) {
+            if (dcos != nullptr) BK_TRY(write_zeros(launch, places * pairs, dcos));
+            return dsin != nullptr ? write_zeros(launch, places * pairs, dsin) : Status::kOk;
+        }
+        if (dcos == nullptr && dsin == nullptr) return Status::kOk;
+        const RopeTableSums<T> sums{dy, x, dcos, dsin, places, inner, rows, pairs, chunks, is_half != 0};
+        const int64_t bytes = rows * kTablePairs * 4 * static_cast<int64_t>(sizeof(T));
+        return run_teams(launch, places * chunks, bytes, sums, true);
+    }
+};
+
+}  // namespace bk

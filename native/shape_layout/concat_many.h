@@ -1,0 +1,138 @@
+// Any number of tensors one behind the other along an axis, and the parts of one: copies that share launches.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/abi/operand_list.h"
+#include "core/pointwise/row_copies.h"
+#include "shape_layout/extents.h"
+
+namespace bk {
+
+// Part k has extents[k] elements along the axis, and its strides from strides[k * rank] on.
+struct ConcatParts {
+    int64_t output_numel;
+    int32_t rank;
+    const int32_t* output_shape;
+    int32_t concat_dim;
+    int32_t n;
+    const int32_t* extents;
+    const int64_t* strides;
+    const char* strides_name;
+
+    Status check(const NamedStrides& whole, bool is_output) const;
+    Status locate(Operand* part, const char* name, Role role, int64_t size, int32_t k) const;
+
+    // Where part k begins along the axis is the sum of the extents before it. Strides of the whole, then of the part.
+    CopyLayout layout(int32_t k, const int64_t* whole) const {
+        CopyLayout layout;
+        const Extents own = extents_of(k);
+        for (int32_t d = 0; d < rank; ++d) layout.append(own.of[d], {whole[d], strides_of(k)[d]});
+        return layout;
+    }
+
+private:
+    const int64_t* strides_of(int32_t k) const { return strides + int64_t{k} * rank; }
+    Extents extents_of(int32_t k) const {
+        Extents own;
+        for (int32_t d = 0; d < rank; ++d) own.of[d] = d == concat_dim ? extents[k] : output_shape[d];
+        return own;
+    }
+};
+
+BK_COLD inline Status ConcatParts::check(const NamedStrides& whole, bool is_output) const {
+    const NamedStrides none[] = {whole};
+    BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape, none, none + !is_output, none + 1));
+    if (concat_dim < 0 || concat_dim >= rank)
+        return fail(Status::kInvalidProblem, "concat_dim is %d, must be in [0, rank), and rank is %d", concat_dim, rank);
+    BK_TRY(require_non_negative({{"n", n}}));
+    BK_TRY(require_array("extents", extents, n));
+    BK_TRY(require_array(strides_name, strides, n));
+    int64_t sum = 0;
+    for (int32_t k = 0; k < n; ++k) {
+        if (extents[k] < 0) return fail(Status::kInvalidProblem, "extents[%d] is %d, must be >= 0", k, extents[k]);
+        sum += extents[k];
+    }
+    if (sum != output_shape[concat_dim])
+        return fail(Status::kInvalidProblem, "extents has a sum of %lld, must be output_shape[%d], %d",
+                    static_cast<long long>(sum), concat_dim, output_shape[concat_dim]);
+    return Status::kOk;
+}
+
+BK_COLD inline Status ConcatParts::locate(Operand* part, const char* name, Role role, int64_t size, int32_t k) const {
+    const Extents own = extents_of(k);
+    const EntryName entry(strides_name, k);  // "stride_inputs[3]", whose own entries follow
+    BK_TRY(locate_extents(part, name, role, size, entry.text, rank, own, strides_of(k)));
+    return part->is_output() && part->has_elements() ? require_distinct({entry.text, strides_of(k)}, rank, own.of)
+                                                     : Status::kOk;
+}
+
+template <class T>
+struct Concat {
+    int64_t output_numel;
+    int32_t rank;
+    const int32_t* output_shape;
+    int32_t concat_dim;
+    int32_t n;
+    const int32_t* extents;
+    const int64_t* stride_inputs;
+    const int64_t* stride_y;
+    const void* const* inputs;
+
+    Work work() const { return all_or_none(output_numel); }
+    Status check() const { return parts().check({"stride_y", stride_y}, true); }
+    Status locate_inputs(Operand* input, const char* name, Role role, int64_t size, int32_t k) const {
+        return parts().locate(input, name, role, size, k);
+    }
+    Status run(T* y, const Launch& launch) const {
+        CopyBatch batch(launch, sizeof(T));
+        for (int32_t k = 0; k < n; ++k) {
+            BK_TRY(batch.add(parts().layout(k, stride_y), inputs[k], y));
+            y += extents[k] * stride_y[concat_dim];
+        }
+        return batch.flush();
+    }
+
+private:
+    ConcatParts parts() const {
+        return {output_numel, rank, output_shape, concat_dim, n, extents, stride_inputs, "stride_inputs"};
+    }
+};
+
+template <class T>
+struct ConcatBackward {
+    int64_t output_numel;
+    int32_t rank;
+    const int32_t* output_shape;
+    int32_t concat_dim;
+    int32_t n;
+    const int32_t* extents;
+    const int64_t* stride_dy;
+    const int64_t* stride_outputs;
+    void* const* outputs;
+
+    Work work() const { return all_or_none(output_numel); }
+    Status check() const { return parts().check({"stride_dy", stride_dy}, false); }
+    Status locate_outputs(Operand* output, const char* name, Role role, int64_t size, int32_t k) const {
+        return parts().locate(output, name, role, size, k);
+    }
+    Status run(const T* dy, const Launch& launch) const {
+        CopyBatch batch(launch, sizeof(T));
+        for (int32_t k = 0; k < n; ++k) {
+            CopyLayout layout = parts().layout(k, stride_dy);
+            for (int d = 0; d < rank; ++d) std::swap(layout.stride[0][d], layout.stride[1][d]);
+            if (outputs[k] != nullptr) BK_TRY(batch.add(layout, dy, outputs[k]));
+            dy += extents[k] * stride_dy[concat_dim];
+        }
+        return batch.flush();
+    }
+
+private:
+    ConcatParts parts() const {
+        return {output_numel, rank, output_shape, concat_dim, n, extents, stride_outputs, "stride_outputs"};
+    }
+};
+
+}  // namespace bk
