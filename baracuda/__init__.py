@@ -130,7 +130,7 @@ _OPS = {
         "Embedding EmbeddingBackward EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward "
         "EmbeddingBagWeighted EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward"
     ),
-    "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
+    "gemm": "BatchedGemm DenseGemm DenseGemm3xTf32 DenseGemv DenseSumsGemm GatedGemm Gemm IntGemm",
     "gemm_grouped": "GroupedGemm GroupedGemmBackward",
     "gemm_narrow": "Fp8Gemm Int4Gemm BinGemm GemmSparse24 Int4MarlinGemm Int4AwqGemm Int4AwqDequantize",
     "image": "AffineGrid2d",

@@ -223,6 +223,9 @@ _SHAPES = {
     "rope_apply": "x is (..., seq, d), the tables (seq, d / 2), or with the axes before them as well.",
     "rope_apply_thd": "x is (tokens, heads, d), the tables (tokens, d / 2), or (d / 2,) for all.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",
+    "linear_gated": "x is (..., k), each weight (n, k), the result (..., n).",
+    "grouped_gemm": "a is (m, k), b (groups, k, n), offsets (groups + 1,) of i32, the result (m, n).",
+    "grouped_gemm_backward": "dy is (m, n), a (m, k), b (groups, k, n), offsets (groups + 1,) of i32.",
     "linear_backward": "dy is (..., n), x (..., k), weight (n, k); of an activation behind it dy is the gradient.",
     "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
     "accumulated": "The result has the extents of what is added, but size along axis; negative axes count from the "

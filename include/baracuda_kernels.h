@@ -8975,6 +8975,116 @@ BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_bf16_can_implement(i
 BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
 
 /*
+ * gemm_epilogue_{T}  (T: f32 f64 f16 bf16)
+ * d[i, j] = act(z[i, j]) + r[i, j], z[i, j] = alpha row_scale[i] column_scale[j] sum over k of a[i, k] b[k, j] +
+ * beta c[i, j] + bias[j] + row_bias[i], for each of batch products. activation: 0 none, 1 relu, 2 gelu (by erf), 3
+ * silu, 4 gelu_tanh. What is NULL is not there, z is not stored then; but C of NULL is D, so that beta D is added,
+ * and with beta 0 neither is read. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k,
+ * n]. backend: 0 the faster, 1 this library's kernels, 2 cuBLASLt, 3 cuBLASLt if it is the faster; where that has
+ * no such product, is not there or, for operands, does not take them, status 3. Sums and steps are of f32, of f64
+ * for f64. d may be c or r, of equal pitch; of stride_a, stride_b, stride_c and stride_r any may be 0 or negative.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   in    c: T [batch, m, n], may be NULL
+ *   in    bias: T [n], may be NULL
+ *   in    row_bias: T [m], may be NULL
+ *   in    row_scale: T.compute [m], may be NULL
+ *   in    column_scale: T.compute [n], may be NULL
+ *   in    r: T [batch, m, n], may be NULL
+ *   out   z: T [batch, m, n], may be NULL
+ *   out   d: T [batch, m, n]
+ *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f64_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, double alpha, double beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f64_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_f64_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_bf16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+
+/*
+ * gemm_epilogue_t{T}  (T: f32)
+ * gemm_epilogue_f32 whose factors are rounded to TF32 (10 bits behind the point, to nearest, ties away from zero).
+ * cuBLASLt has no such product.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   in    c: T [batch, m, n], may be NULL
+ *   in    bias: T [n], may be NULL
+ *   in    row_bias: T [m], may be NULL
+ *   in    row_scale: T.compute [m], may be NULL
+ *   in    column_scale: T.compute [n], may be NULL
+ *   in    r: T [batch, m, n], may be NULL
+ *   out   z: T [batch, m, n], may be NULL
+ *   out   d: T [batch, m, n]
+ *   workspace optional: of few results and many terms, for parts of their sums
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_tf32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_tf32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_tf32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+
+/*
+ * gemm_epilogue_{T}_{U}  (T: f16 bf16, U: f32)
+ * gemm_epilogue_{T} whose c, r, z and d are of {U}: sums are not rounded to 16 bits, and gradients of weights add
+ * up in d.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   in    c: U [batch, m, n], may be NULL
+ *   in    bias: T [n], may be NULL
+ *   in    row_bias: T [m], may be NULL
+ *   in    row_scale: T.compute [m], may be NULL
+ *   in    column_scale: T.compute [n], may be NULL
+ *   in    r: U [batch, m, n], may be NULL
+ *   out   z: U [batch, m, n], may be NULL
+ *   out   d: U [batch, m, n]
+ *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f16_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f16_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_f16_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_bf16_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_bf16_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_bf16_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+
+/*
+ * gemm_gated_{T}  (T: f32 f64 f16 bf16)
+ * d = act(z1) * z2, z1 = alpha a b1 + bias1, z2 = alpha a b2 + bias2, in one pass over a: swiglu, geglu and the
+ * like. activation, backend and layout are those of gemm_epilogue_{T}, ldb1 and ldb2 are equal. A bias of NULL is
+ * zeros, and z1 and z2, of which either may be NULL, are what the gradient needs. Sums and steps are of f32, of
+ * f64 for f64; results are rounded once.
+ *   in    a: T [m, k]
+ *   in    b1: T [k, n]
+ *   in    b2: T [k, n]
+ *   in    bias1: T [n], may be NULL
+ *   in    bias2: T [n], may be NULL
+ *   out   z1: T [m, n], may be NULL
+ *   out   z2: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace optional: of large products for cuBLASLt and its sums
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, float alpha, const void* a, int64_t lda, const void* b1, int64_t ldb1, const void* b2, int64_t ldb2, const void* bias1, const void* bias2, void* z1, int64_t ldz1, void* z2, int64_t ldz2, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb1, int64_t ldb2, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_gated_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_f64_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, double alpha, const void* a, int64_t lda, const void* b1, int64_t ldb1, const void* b2, int64_t ldb2, const void* bias1, const void* bias2, void* z1, int64_t ldz1, void* z2, int64_t ldz2, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_f64_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb1, int64_t ldb2, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_gated_f64_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_f16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, float alpha, const void* a, int64_t lda, const void* b1, int64_t ldb1, const void* b2, int64_t ldb2, const void* bias1, const void* bias2, void* z1, int64_t ldz1, void* z2, int64_t ldz2, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb1, int64_t ldb2, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_gated_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_bf16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, float alpha, const void* a, int64_t lda, const void* b1, int64_t ldb1, const void* b2, int64_t ldb2, const void* bias1, const void* bias2, void* z1, int64_t ldz1, void* z2, int64_t ldz2, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb1, int64_t ldb2, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_gated_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend);
+
+/*
  * gemm_fp8_e4m3_rcr_sm89  (T: fp8e4m3)
  * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
  * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
