@@ -131,7 +131,7 @@ _OPS = {
         "EmbeddingBagWeighted EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward EmbeddingRenorm "
         "EmbeddingBagLastOffset EmbeddingBagLastOffsetBackward"
     ),
-    "gemm": "BatchedGemm DenseGemm DenseGemv Gemm IntGemm",
+    "gemm": "BatchedGemm DenseGemm DenseGemm3xTf32 DenseGemv DenseSumsGemm GatedGemm Gemm IntGemm",
     "gemm_grouped": "GroupedGemm GroupedGemmBackward",
     "gemm_narrow": "Fp8Gemm Int4Gemm BinGemm GemmSparse24 Int4MarlinGemm Int4AwqGemm Int4AwqDequantize",
     "image": "AffineGrid2d",

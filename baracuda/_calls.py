@@ -198,6 +198,8 @@ def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:
 
 
 def _number(plan: Plan, param: Param) -> Any:
+    if param.name in plan.numbers:
+        return plan.numbers[param.name]
     return getattr(plan.descriptor, plan.names.get(param.name, param.name), _MISSING)
 
 

@@ -46,11 +46,14 @@ LINES: dict[str, dict[str, str]] = {
         "ADJACENT": "feature 2i with 2i + 1, as GPT-J has it",
         "HALVES": "feature i with i + D / 2, as GPT-NeoX and Llama have it",
     },
-    "ActivationKind": {"RELU": "max(x, 0)", "GELU": "x Phi(x)", "SILU": "x sigmoid(x)"},
+    "ActivationKind": {
+        "RELU": "max(x, 0)", "GELU": "x Phi(x)", "SILU": "x sigmoid(x)", "GELU_TANH": "x Phi(x), approximated by tanh",
+    },
     "EpilogueKind": {
         "IDENTITY": "alpha A B + beta C", "BIAS": "alpha A B + beta C + bias",
         "BIAS_RELU": "relu(alpha A B + beta C + bias)", "BIAS_GELU": "gelu(alpha A B + beta C + bias)",
         "BIAS_SILU": "silu(alpha A B + beta C + bias)",
+        "BIAS_GELU_TANH": "gelu_tanh(alpha A B + beta C + bias)",
     },
     "PadMode": {
         "CONSTANT": "a value", "REFLECT": "the array mirrored at its border, which is not repeated",

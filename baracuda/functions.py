@@ -225,6 +225,9 @@ _SHAPES = {
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "
     "(places, d / 2). is_half: pairs are features i and i + d / 2.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",
+    "linear_gated": "x is (..., k), each weight (n, k), the result (..., n).",
+    "grouped_gemm": "a is (m, k), b (groups, k, n), offsets (groups + 1,) of i32, the result (m, n).",
+    "grouped_gemm_backward": "dy is (m, n), a (m, k), b (groups, k, n), offsets (groups + 1,) of i32.",
     "linear_backward": "dy is (..., n), x (..., k), weight (n, k); of an activation behind it dy is the gradient.",
     "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
     "accumulated": "The result has the extents of what is added, but size along axis; negative axes count from the "

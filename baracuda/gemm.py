@@ -4,28 +4,38 @@ Matrices are views of two axes, of three in a batch, whose rows have neighbourin
 layout says how A and B are stored: RRR both by rows, RCR B by columns, that is as (n, k). C may be None, which stands
 for D, and is not read for a beta of 0; beside it the integer products by rows take it for zeros. f16 and bf16 are
 summed in f32, f32 is multiplied as TF32 (f32_strict is not), integers are summed exactly and results bounded.
+
+Large products are cuBLASLt's where it is installed, and `plan.sku.backend` says so, for operands whose first elements
+and rows lie at multiples of 16 bytes; others run on this library's kernels. `PlanPreference(prefer_backend=)` chooses:
+BESPOKE is never cuBLASLt, and with CUBLAS what it does not take is an UnsupportedError, of `select` or of `run`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from baracuda import descriptor
-from baracuda._calls import op_names
+from baracuda._calls import Form, op_names
+from baracuda._lib import symbol_name
+from baracuda._optable import ops
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind, as_element
-from baracuda.errors import InvalidProblemError, UnsupportedError
-from baracuda.guarantee import KernelSku, arithmetic_of
-from baracuda.kinds import BackendKind, DenseLayout, EpilogueKind, LayoutSku, MathPrecision, OpCategory
-from baracuda.operands import Args, Viewable
+from baracuda.errors import InvalidProblemError, UnsupportedError, naming
+from baracuda.guarantee import KernelSku, PlanPreference, arithmetic_of
+from baracuda.kinds import ActivationKind, BackendKind, DenseLayout, EpilogueKind, LayoutSku, MathPrecision, OpCategory
+from baracuda.operands import Args, Viewable, Views
 from baracuda.plan import Plan
 from baracuda.tensor import TensorRef
 
+if TYPE_CHECKING:
+    from baracuda._lib import Library
+
 _ACTIVATIONS = {
     EpilogueKind.IDENTITY: "", EpilogueKind.BIAS: "", EpilogueKind.BIAS_RELU: "_relu", EpilogueKind.BIAS_GELU: "_gelu",
-    EpilogueKind.BIAS_SILU: "_silu",
+    EpilogueKind.BIAS_SILU: "_silu", EpilogueKind.BIAS_GELU_TANH: "_gelu_tanh",
 }  # fmt: skip
 _PRECISIONS = {
     ElementKind.F16: MathPrecision.F16, ElementKind.BF16: MathPrecision.BF16, ElementKind.F32: MathPrecision.TF32,
@@ -38,10 +48,22 @@ def _factor(default: float) -> Any:
     return descriptor.real(default=default)
 
 
+def _result_element(name: str, value: Any) -> ElementKind | None:
+    return None if value is None else as_element(value, name)
+
+
 class _ProductDescriptor(Descriptor):
     m: Any
     n: Any
     k: Any
+
+    @property
+    def a_shape(self) -> tuple[int, ...]:
+        return (self.m, self.k)
+
+    @property
+    def d_shape(self) -> tuple[int, ...]:
+        return (self.m, self.n)
 
     @property
     def b_shape(self) -> tuple[int, ...]:
@@ -52,7 +74,7 @@ class _ProductDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class GemmDescriptor(_ProductDescriptor):
-    """A is m x k, B k x n, D m x n."""
+    """A is m x k, B k x n, D m x n. output_element is the dtype of C, D, residual and z: of f16 and bf16 also f32."""
 
     m: int = descriptor.extent()
     n: int = descriptor.extent()
@@ -61,6 +83,7 @@ class GemmDescriptor(_ProductDescriptor):
     epilogue: EpilogueKind = descriptor.choice(EpilogueKind)
     alpha: float = _factor(1.0)
     beta: float = _factor(0.0)
+    output_element: ElementKind | None = descriptor.checked(_result_element, default=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +103,18 @@ class IntGemmDescriptor(_ProductDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
+class GatedGemmDescriptor(_ProductDescriptor):
+    """D = activation(z1) * z2, of which z1 = alpha A B1 + bias1 and z2 = alpha A B2 + bias2."""
+
+    m: int = descriptor.extent()
+    n: int = descriptor.extent()
+    k: int = descriptor.extent()
+    layout: LayoutSku = descriptor.choice(LayoutSku)
+    activation: ActivationKind = descriptor.choice(ActivationKind)
+    alpha: float = _factor(1.0)
+
+
+@dataclasses.dataclass(frozen=True)
 class BatchedGemmDescriptor(_ProductDescriptor):
     """B by columns: (batch_count, n, k)."""
 
@@ -89,6 +124,18 @@ class BatchedGemmDescriptor(_ProductDescriptor):
     batch_count: int = descriptor.extent()
     alpha: float = _factor(1.0)
     beta: float = _factor(0.0)
+
+    @property
+    def a_shape(self) -> tuple[int, ...]:
+        return (self.batch_count, self.m, self.k)
+
+    @property
+    def b_shape(self) -> tuple[int, ...]:
+        return (self.batch_count, self.n, self.k)
+
+    @property
+    def d_shape(self) -> tuple[int, ...]:
+        return (self.batch_count, self.m, self.n)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +158,20 @@ class DenseGemmDescriptor(Descriptor):
     def b_shape(self) -> tuple[int, ...]:
         return (self.batch, *((self.n, self.k) if self.layout is DenseLayout.RCR else (self.k, self.n)))
 
+    @property
+    def d_shape(self) -> tuple[int, ...]:
+        return (self.batch, self.m, self.n)
+
+
+@dataclasses.dataclass(frozen=True)
+class DenseSumsGemmDescriptor(DenseGemmDescriptor):
+    """Of i8 or u8; D is of i32 and overwritten: alpha is 1, and beta 0."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DenseGemm3xTf32Descriptor(DenseGemmDescriptor):
+    """Of f32."""
+
 
 @dataclasses.dataclass(frozen=True)
 class DenseGemvDescriptor(Descriptor):
@@ -132,7 +193,7 @@ class DenseGemvDescriptor(Descriptor):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GemmArgs(Args):
+class BiasedArgs(Args):
     """bias, of n elements, where the epilogue has one; None stands for zeros."""
 
     a: Viewable
@@ -143,28 +204,69 @@ class GemmArgs(Args):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class IntGemmArgs(GemmArgs):
+class GemmArgs(BiasedArgs):
+    """D = act(z) + residual, z = alpha row_scale[i] column_scale[j] A B + beta C + bias[j] + row_bias[i].
+
+    Each but a, b and d may be None. z is stored where it is given, for the gradient of the activation. Scales are f32,
+    of f64 f64.
+    """
+
+    row_bias: Viewable | None = None
+    row_scale: Viewable | None = None
+    column_scale: Viewable | None = None
+    residual: Viewable | None = None
+    z: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class IntGemmArgs(BiasedArgs):
     pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BatchedGemmArgs(Args):
+class GatedGemmArgs(Args):
+    """z1 and z2 are stored where they are given."""
+
     a: Viewable
-    b: Viewable
+    b1: Viewable
+    b2: Viewable
     d: Viewable
-    c: Viewable | None = None
+    bias1: Viewable | None = None
+    bias2: Viewable | None = None
+    z1: Viewable | None = None
+    z2: Viewable | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class DenseGemmArgs(Args):
+class BatchedGemmArgs(GemmArgs):
+    """As GemmArgs; biases and scales are those of all matrices of the batch."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class DenseGemmArgs(GemmArgs):
+    """As BatchedGemmArgs; elements with an epilogue are floats of 16 bits and more."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class DenseGemvArgs(Args):
     a: Viewable
     b: Viewable
     d: Viewable
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class DenseGemvArgs(DenseGemmArgs):
+class DenseSumsGemmArgs(DenseGemvArgs):
     pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class DenseGemm3xTf32Args(DenseGemvArgs):
+    pass
+
+
+_BACKENDS = {None: 0, BackendKind.BESPOKE: 1, BackendKind.CUBLAS: 2}
+_BY_RULE = 3  # the backend that answers whether the rule gives a product to cuBLASLt
+_VENDOR_SYMBOLS = ("f16", "bf16", "f32", "f64")
 
 
 class _ProductPlan(Plan):
@@ -172,6 +274,74 @@ class _ProductPlan(Plan):
     category = OpCategory.GEMM
     kind = 0
     matrices: ClassVar[tuple[str, ...]] = ("a", "b", "c", "d")
+    general: ClassVar[str] = ""  # the op with every epilogue and a choice of backends, where there is one
+
+    def __init__(self, descriptor: Any, preference: PlanPreference, library: Library) -> None:
+        super().__init__(descriptor, preference, library)
+        if preference.prefer_backend is BackendKind.CUBLAS:
+            self._ask(_BACKENDS[BackendKind.CUBLAS])
+
+    @property
+    def general_op(self) -> str:
+        """The name of `general` for this plan; empty where cuBLASLt has no such product."""
+        symbol = self.descriptor.element.symbol
+        found = op_names((self.general,), "", symbol, "") if self.general and symbol in _VENDOR_SYMBOLS else ()
+        return found[0] if found else ""
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        valid = self.descriptor
+        return {
+            "batch": getattr(valid, "batch", getattr(valid, "batch_count", 1)),
+            "layout": _c_layout(getattr(valid, "layout", LayoutSku.RCR)), "activation": self._activation(),
+            "backend": _BACKENDS[self.preference.prefer_backend],
+        }  # fmt: skip
+
+    def _activation(self) -> int:
+        """As C numbers it."""
+        activation = getattr(self.descriptor, "epilogue", EpilogueKind.IDENTITY).activation
+        return 0 if activation is None else int(activation) + 1
+
+    def _ask(self, backend: int) -> None:
+        """UnsupportedError where cuBLASLt does not compute the product, by rows without gaps, on this library."""
+        row, given = ops()[self.general_op].row, {**self.numbers, "backend": backend}
+        extents = {operand.name: operand.extents for operand in self.operands}
+        numbers = []
+        for param in row.params:
+            of = extents.get(self.names.get(param.of, param.of), (0, 0))
+            value = getattr(self.descriptor, param.name, None)
+            if param.name in given:
+                value = given[param.name]
+            elif param.role == "pitch":
+                value = max(of[-1], 1)
+            elif param.role == "stride":
+                value = max(math.prod(of[-2:]), 1)
+            numbers.append(value)
+        function = self.library.function(self.general_op, "can_implement")
+        with naming(self.name):
+            self.library.check(symbol_name(self.general_op, "can_implement"), function(*row.check_arguments(numbers)))
+
+    def _backend(self) -> BackendKind:
+        preferred = self.preference.prefer_backend
+        if preferred is not None or self.library.backend != "cuda" or not self.general_op:
+            return preferred or BackendKind.BESPOKE
+        if self._passes_workspace() and not self.workspace_size:
+            return BackendKind.BESPOKE
+        try:
+            self._ask(_BY_RULE)
+        except UnsupportedError:
+            return BackendKind.BESPOKE
+        return BackendKind.CUBLAS
+
+    def _passes_workspace(self) -> bool:
+        """Whether what cuBLASLt sums goes through the workspace."""
+        return bool(self._activation()) and self.descriptor.element.itemsize == 2
+
+    def form_for(self, views: Views) -> Form:
+        """`general`, the last, for what others have not."""
+        given = [name for name, view in views.items() if view is not None]
+        has_all = self.preference.prefer_backend is None and set(given) <= self._forms[0].pointers.keys()
+        return self._forms[0 if has_all else -1]
 
     def views(self, args: Args) -> dict[str, TensorRef | None]:
         """Checked for what C cannot say: elements of a row that are no neighbours, rows that lie in one another."""
@@ -191,8 +361,9 @@ class _ProductPlan(Plan):
     def step(self, name: str, strides: tuple[int, ...]) -> int:
         """A pitch, or the stride of a batch. Where there is one row its pitch says nothing."""
         if name.startswith("stride_"):
-            return strides[0]
-        rows, columns = next(operand.extents for operand in self.operands if operand.name == name[2:])[-2:]
+            return strides[0] if len(strides) > 2 else 0
+        own = self.names.get(name[2:], name[2:])
+        rows, columns = next(operand.extents for operand in self.operands if operand.name == own)[-2:]
         return max(strides[-2], columns, 1) if rows > 1 else max(columns, 1)
 
     def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
@@ -204,11 +375,13 @@ class _ProductPlan(Plan):
 
     def _served(self) -> tuple[str, ...]:
         wanted = self.preference.prefer_backend
-        if wanted not in (None, BackendKind.BESPOKE):
+        if wanted is not None and (wanted not in _BACKENDS or (wanted is BackendKind.CUBLAS and not self.general_op)):
             raise UnsupportedError(
-                f"preference.prefer_backend is {wanted.name}: products have kernels of this library alone"
+                f"preference.prefer_backend is {wanted.name}: products of {self.descriptor.element} have "
+                + ("kernels of this library and cuBLASLt" if self.general_op else "kernels of this library alone")
             )
-        return super()._served()
+        found = super()._served()
+        return found[-1:] if wanted is not None and self.general_op else found
 
     @property
     def sku(self) -> KernelSku:
@@ -216,10 +389,16 @@ class _ProductPlan(Plan):
         if not isinstance(layout, LayoutSku):
             layout = None if layout == DenseLayout.CRR else LayoutSku[DenseLayout(layout).name]
         epilogue = getattr(self.descriptor, "epilogue", EpilogueKind.IDENTITY)
-        return dataclasses.replace(super().sku, layout=layout, epilogue=epilogue)
+        return dataclasses.replace(super().sku, layout=layout, epilogue=epilogue, backend=self._backend())
 
 
-class GemmPlan(_ProductPlan):
+def _c_layout(layout: LayoutSku | int) -> int:
+    return int(DenseLayout[layout.name]) if isinstance(layout, LayoutSku) else int(layout)
+
+
+class _LayoutPlan(_ProductPlan):
+    """Products whose ops differ in layout and epilogue."""
+
     __slots__ = ()
     op = "gemm"
     shapes: ClassVar = {"b": "b_shape"}
@@ -235,17 +414,19 @@ class GemmPlan(_ProductPlan):
     def _named(
         cls, layout: LayoutSku, epilogue: EpilogueKind, element: ElementKind, output: ElementKind | None
     ) -> tuple[str, ...]:
-        dtype = {ElementKind.F32: "tf32", ElementKind.F32_STRICT: "f32_simt"}.get(element, element.symbol)
-        bias = "_bias" if epilogue.requires_bias else ""
-        return op_names((f"gemm{bias}{_ACTIVATIONS[epilogue]}_{dtype}_{layout.name.lower()}_sm80",), "", "", "")
+        raise NotImplementedError
 
     def _served(self) -> tuple[str, ...]:
         super()._served()
         valid, output = self.descriptor, getattr(self.descriptor, "output_element", None)
-        found = self._named(valid.layout, valid.epilogue, valid.element, output)
-        if not found:
-            raise UnsupportedError(f"output_element is {output}, must be f32 or i32, the dtype of the bias")
-        return found
+        if found := self._named(valid.layout, valid.epilogue, valid.element, output):
+            return found
+        if any(self._named(valid.layout, valid.epilogue, valid.element, each) for each in (None, *ElementKind)):
+            raise UnsupportedError(f"output_element is {output}, {self._outputs()}")
+        raise UnsupportedError(f"epilogue is {valid.epilogue.name}, which products of {valid.element} have not")
+
+    def _outputs(self) -> str:
+        return "must be f32 or i32, the dtype of the bias"
 
     def views(self, args: Args) -> dict[str, TensorRef | None]:
         views = super().views(args)
@@ -254,7 +435,55 @@ class GemmPlan(_ProductPlan):
         return views
 
 
-class IntGemmPlan(GemmPlan):
+class GemmPlan(_LayoutPlan):
+    __slots__ = ()
+    general = "gemm_epilogue_{T}"
+    names: ClassVar = {"r": "residual"}
+    matrices = ("a", "b", "c", "d", "residual", "z")
+    shapes: ClassVar = {"a": "a_shape", "b": "b_shape", **dict.fromkeys(("c", "d", "residual", "z"), "d_shape")}
+
+    @classmethod
+    def _named(
+        cls, layout: LayoutSku, epilogue: EpilogueKind, element: ElementKind, output: ElementKind | None
+    ) -> tuple[str, ...]:
+        dtype = {ElementKind.F32: "tf32", ElementKind.F32_STRICT: "f32_simt"}.get(element, element.symbol)
+        bias = "_bias" if epilogue.requires_bias else ""
+        own = f"gemm{bias}{_ACTIVATIONS[epilogue]}_{dtype}_{layout.name.lower()}_sm80"
+        general = f"gemm_epilogue_{dtype.removesuffix('_simt')}"
+        if output in (None, element) or (output is ElementKind.F32 and element is ElementKind.F32_STRICT):
+            return op_names((own, general), "", "", "")
+        return op_names((f"{general}_{output.symbol}",), "", "", "")
+
+    @property
+    def general_op(self) -> str:
+        return "" if self.descriptor.element is ElementKind.F32 else super().general_op  # whose factors are TF32's
+
+    def _outputs(self) -> str:
+        return "must be the element, or f32 for f16 and bf16"
+
+    def _passes_workspace(self) -> bool:
+        return super()._passes_workspace() or self.descriptor.output_element is ElementKind.F32
+
+
+class GatedGemmPlan(_ProductPlan):
+    __slots__ = ()
+    op = "gemm_gated_{T}"
+    general = "gemm_gated_{T}"
+    matrices = ("a", "b1", "b2", "d", "z1", "z2")
+    shapes: ClassVar = {"b1": "b_shape", "b2": "b_shape"}
+
+    def _activation(self) -> int:
+        return int(self.descriptor.activation) + 1
+
+    def _passes_workspace(self) -> bool:
+        return True
+
+    def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
+        precision, accumulator = super().arithmetic()
+        return MathPrecision.F32 if precision is MathPrecision.TF32 else precision, accumulator
+
+
+class IntGemmPlan(_LayoutPlan):
     """i8 and u8. A bias by rows must be there."""
 
     __slots__ = ()
@@ -282,6 +511,16 @@ class IntGemmPlan(GemmPlan):
 class BatchedGemmPlan(_ProductPlan):
     __slots__ = ()
     op = "gemm_batched_{T}_rcr_sm80"
+    others = ("gemm_epilogue_{T}",)
+    general = "gemm_epilogue_{T}"
+    names: ClassVar = {"r": "residual"}
+    matrices = ("a", "b", "c", "d", "residual", "z")
+    shapes: ClassVar = {"a": "a_shape", "b": "b_shape", **dict.fromkeys(("c", "d", "residual", "z"), "d_shape")}
+
+    @classmethod
+    def served(cls, kind: IntEnum | None, element: ElementKind, output: ElementKind | None = None) -> tuple[str, ...]:
+        found = super().served(kind, element, output)
+        return found if len(found) > 1 else ()
 
 
 class _DensePlan(_ProductPlan):
@@ -296,6 +535,31 @@ class _DensePlan(_ProductPlan):
 class DenseGemmPlan(_DensePlan):
     __slots__ = ()
     op = "gemm_dense_{T}"
+    others = ("gemm_epilogue_{T}",)
+    general = "gemm_epilogue_{T}"
+    names: ClassVar = {"r": "residual"}
+    matrices = ("a", "b", "c", "d", "residual", "z")
+    shapes: ClassVar = {"a": "a_shape", "b": "b_shape", **dict.fromkeys(("c", "d", "residual", "z"), "d_shape")}
+
+
+class DenseSumsGemmPlan(_DensePlan):
+    """Products of i8 and u8 whose results are their sums, of i32."""
+
+    __slots__ = ()
+    op = "gemm_dense_{T}_i32"
+    shapes: ClassVar = {"a": "a_shape", "b": "b_shape"}
+
+    def _served(self) -> tuple[str, ...]:
+        if (self.descriptor.alpha, self.descriptor.beta) != (1, 0):
+            raise UnsupportedError("alpha is not 1, or beta not 0, but results are the sums themselves")
+        return super()._served()
+
+
+class DenseGemm3xTf32Plan(_DensePlan):
+    """Products of f32 by tensor cores, each of three of TF32; on the CPU, of f32."""
+
+    __slots__ = ()
+    op = "gemm_dense_{T}_3xtf32"
     shapes: ClassVar = {"a": "a_shape", "b": "b_shape"}
 
 

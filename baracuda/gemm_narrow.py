@@ -16,7 +16,7 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
-from baracuda.gemm import _ACTIVATIONS, GemmArgs, GemmDescriptor, GemmPlan, _ProductPlan
+from baracuda.gemm import _ACTIVATIONS, BiasedArgs, _factor, _LayoutPlan, _ProductDescriptor, _ProductPlan
 from baracuda.guarantee import KernelSku
 from baracuda.kinds import EpilogueKind, LayoutSku, MathPrecision, OpCategory
 from baracuda.operands import Args, Viewable
@@ -34,8 +34,14 @@ def _multiple(name: str, value: int, of: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fp8GemmDescriptor(GemmDescriptor):
-    pass
+class Fp8GemmDescriptor(_ProductDescriptor):
+    m: int = descriptor.extent()
+    n: int = descriptor.extent()
+    k: int = descriptor.extent()
+    layout: LayoutSku = descriptor.choice(LayoutSku)
+    epilogue: EpilogueKind = descriptor.choice(EpilogueKind)
+    alpha: float = _factor(1.0)
+    beta: float = _factor(0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,12 +191,12 @@ def _positive(name: str, value: Any) -> int:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Fp8GemmArgs(GemmArgs):
+class Fp8GemmArgs(BiasedArgs):
     pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Int4GemmArgs(GemmArgs):
+class Int4GemmArgs(BiasedArgs):
     """Views of bytes, (m, k / 2), and so on."""
 
 
@@ -239,7 +245,7 @@ class Int4AwqDequantizeArgs(Args):
     output: Viewable
 
 
-class Fp8GemmPlan(GemmPlan):
+class Fp8GemmPlan(_LayoutPlan):
     """e4m3 and e5m2. The bias is f32."""
 
     __slots__ = ()
@@ -256,7 +262,7 @@ class Fp8GemmPlan(GemmPlan):
         return MathPrecision.FP8_E4M3 if is_e4m3 else MathPrecision.FP8_E5M2, ElementKind.F32
 
 
-class Int4GemmPlan(GemmPlan):
+class Int4GemmPlan(_LayoutPlan):
     """s4 and u4."""
 
     __slots__ = ()

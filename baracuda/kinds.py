@@ -136,16 +136,18 @@ class ActivationKind(IntEnum):
     RELU = 0
     GELU = 1
     SILU = 2
+    GELU_TANH = 3
 
 
 class EpilogueKind(IntEnum):
-    """D = act(alpha * A B + beta * C + bias[n]); GELU is the exact erf form."""
+    """D = act(alpha * A B + beta * C + bias[n]); GELU is the exact erf form, GELU_TANH that by tanh."""
 
     IDENTITY = 0
     BIAS = 1
     BIAS_RELU = 2
     BIAS_GELU = 3
     BIAS_SILU = 4
+    BIAS_GELU_TANH = 5
 
     @property
     def requires_bias(self) -> bool:

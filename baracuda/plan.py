@@ -217,6 +217,11 @@ class Plan:
 
     # --- what a family may override ---------------------------------------------------------------------------------
 
+    @property
+    def numbers(self) -> Mapping[str, Any]:
+        """C's numbers that are not those of the descriptor of their names."""
+        return {}
+
     def served_elsewhere(self) -> str:
         """Why another plan is the one to take; empty if none is."""
         kind = getattr(self.descriptor, "kind", None)

@@ -114,6 +114,8 @@ EXAMPLES = {
     "ReduceTo": (bk.ReduceToOp.SUM, SHAPE, (3, 1)), "Trace": (3,), "TraceBackward": (3, 4),
     "Gemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "BatchedGemm": (3, 4, 5, 2), "DenseGemv": (4, 5, 2),
     "IntGemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "DenseGemm": (3, 4, 5, 2, bk.DenseLayout.RRR),
+    **dict.fromkeys(("DenseSumsGemm", "DenseGemm3xTf32"), (3, 4, 5, 2, bk.DenseLayout.RRR)),
+    "GatedGemm": (3, 4, 5, bk.LayoutSku.RCR, bk.ActivationKind.SILU),
     "GroupedGemm": (6, 4, 5, 3, bk.DenseLayout.RCR),
     "Fp8Gemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS),
     "Int4Gemm": (3, 4, 6, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "BinGemm": (3, 8, 16, bk.LayoutSku.RCR),
@@ -167,7 +169,8 @@ EXAMPLES = {
     },
 }  # fmt: skip
 ELEMENTS = {
-    "BatchedGemm": bk.f16, "IntGemm": bk.s8, "SoftmaxToF32": bk.bf16, "SoftmaxToF32Backward": bk.bf16,
+    "BatchedGemm": bk.f16, "IntGemm": bk.s8, "DenseSumsGemm": bk.s8, "SoftmaxToF32": bk.bf16,
+    "SoftmaxToF32Backward": bk.bf16,
     "Fp8Gemm": bk.e4m3fn, "Int4Gemm": bk.s4, "BinGemm": bk.ElementKind.BIN,
     **dict.fromkeys(("Int4MarlinGemm", "Int4AwqGemm", "Int4AwqDequantize"), bk.f16),
 }  # fmt: skip

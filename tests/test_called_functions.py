@@ -19,7 +19,8 @@ from tools.oracle.numerics import encode
 
 CALLED = {name: spec for name, spec in specs().items() if spec.row.calls}
 ROTARY = {name for name, spec in CALLED.items() if spec.layout.startswith("rope")}  # test_rotary.py has theirs
-PRODUCTS = {name: spec for name, spec in CALLED.items() if spec.layout in ("matmul", "linear")}
+OF_PRODUCTS = ("matmul", "linear", "linear_gated", "grouped_gemm", "grouped_gemm_backward")
+PRODUCTS = {name: spec for name, spec in CALLED.items() if spec.layout in OF_PRODUCTS}
 # Of which the problems of the cases leave cells as they were: test_indexing.py has them.
 MOVES = {"gather", "index_select", "scatter", "numbered", "gather_rows", "selection", "masked_scatter", "nonzero",
          "one_hot", "masked"}  # fmt: skip
@@ -465,7 +466,7 @@ def test_matmul_of_what_does_not_fit():
         bk.linear(a, np.ones((5, 4)), np.ones(4))
 
 
-@pytest.mark.parametrize("name", sorted(set(PRODUCTS) - {"matmul"}))
+@pytest.mark.parametrize("name", sorted(name for name, spec in PRODUCTS.items() if spec.layout == "linear"))
 def test_linear(rng, name):
     activation = ACTIVATIONS[name.removeprefix("linear").removeprefix("_")]
     for dtype, shape, one, other in itertools.product(
@@ -479,6 +480,39 @@ def test_linear(rng, name):
             z = x.astype(np.float64) @ weight.T.astype(np.float64) + (0 if bias is None else bias)
             want = np.asarray(activation(z)) if z.size else z
             np.testing.assert_allclose(getattr(bk, name)(x, weight, bias), want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["linear_swiglu", "linear_geglu"])
+def test_gated_linear(rng, name):
+    activation = ACTIVATIONS["silu" if "swi" in name else "gelu"]
+    for dtype, shape in itertools.product((np.float32, np.float64), ((4,), (3, 4), (2, 3, 4), (0, 4))):
+        x, weight, up_weight = (odd(rng, s, -2, 2).astype(dtype) for s in (shape, (5, 4), (5, 4)))
+        for biases in ((None, None), (odd(rng, (5,), -2, 2).astype(dtype), odd(rng, (5,), -2, 2).astype(dtype))):
+            z, up = (x.astype(float) @ w.T + (0 if b is None else b) for w, b in zip((weight, up_weight), biases))
+            want = (np.asarray(activation(z)) if z.size else z) * up
+            got = getattr(bk, name)(x, np.asfortranarray(weight), up_weight, *biases)
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    with pytest.raises(bk.InvalidProblemError, match=r"up_weight has shape \(4, 4\), expected \(5, 4\)"):
+        bk.linear_swiglu(x, weight, np.ones((4, 4), dtype))
+
+
+def test_grouped_gemm(rng):
+    """b by rows, and by columns, which the gradient copies; rows of no group are 0."""
+    a, b, dy = (odd(rng, shape, -2, 2).astype(np.float32) for shape in ((7, 4), (3, 4, 5), (7, 5)))
+    offsets = np.array([1, 3, 3, 6], np.int32)
+    want, da, db = np.zeros((7, 5)), np.zeros((7, 4)), np.zeros((3, 4, 5))
+    for g, (i, j) in enumerate(itertools.pairwise(offsets)):
+        want[i:j], da[i:j], db[g] = a[i:j] @ b[g], dy[i:j] @ b[g].T, a[i:j].T @ dy[i:j]
+    for first, second in itertools.product((a, np.asfortranarray(a)), (b, b.swapaxes(1, 2).copy().swapaxes(1, 2))):
+        np.testing.assert_allclose(bk.grouped_gemm(first, second, offsets), want, rtol=1e-5, atol=1e-6)
+        gradients = bk.grouped_gemm_backward(dy, first, second, offsets)
+        for got, expected in zip(gradients, (da, db)):
+            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+    assert bk.grouped_gemm_backward(dy, a, b, offsets, needs=(False, True))[0] is None
+    with pytest.raises(bk.InvalidProblemError, match=r"expected \(m, k\) and \(groups, k, n\)"):
+        bk.grouped_gemm(a, b[0], offsets)
+    with pytest.raises(bk.InvalidProblemError, match=r"offsets has shape \(3,\), expected \(4,\)"):
+        bk.grouped_gemm(a, b, offsets[1:])
 
 
 def test_linear_backward(rng):

@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 
 import baracuda as bk
+from baracuda._optable import ops
 from cases.gemm import ACTIVATIONS
 from fakes import FakeLibrary, example_args, example_descriptor, example_plan, launch, raw
 from placement import odd, values_of
 
 M, N, K = 5, 6, 7
 TOLERANCE = {bk.f16: 4e-3, bk.bf16: 3e-2, bk.f32: 2e-3, bk.f32_strict: 1e-5, bk.f64: 1e-12}
-NAMES = {bk.EpilogueKind.BIAS_RELU: "relu", bk.EpilogueKind.BIAS_GELU: "gelu", bk.EpilogueKind.BIAS_SILU: "silu"}
+NAMES = {kind: kind.name[5:].lower() for kind in bk.EpilogueKind if kind.activation is not None}
+OF_INTEGERS = [kind for kind in bk.EpilogueKind if kind is not bk.EpilogueKind.BIAS_GELU_TANH]
+
+
+def activated(epilogue, z):
+    return ACTIVATIONS[NAMES.get(epilogue, "")](z)
 
 
 def matrix(values, dtype, gap=0):
@@ -42,7 +48,7 @@ def test_gemm(rng, library, element):
         )  # fmt: skip
         plan.run(None, bk.workspace(plan, args), args)
         z = 0.25 * a @ b + beta * c + (bias if epilogue.requires_bias else 0)
-        want = ACTIVATIONS[NAMES.get(epilogue, "")](z)
+        want = activated(epilogue, z)
         bound = TOLERANCE[element]
         np.testing.assert_allclose(values_of(d), want, rtol=bound, atol=bound)
         assert (plan.sku.layout, plan.sku.epilogue) == (layout, epilogue)
@@ -51,7 +57,7 @@ def test_gemm(rng, library, element):
 @pytest.mark.parametrize("element", [bk.s8, bk.u8], ids=str)
 def test_products_of_integers(rng, library, element):
     a, b = rng.integers(0, 9, (M, K)), rng.integers(0, 9, (K, N))
-    for layout, epilogue, of_bias in itertools.product(bk.LayoutSku, bk.EpilogueKind, (bk.f32, bk.i32)):
+    for layout, epilogue, of_bias in itertools.product(bk.LayoutSku, OF_INTEGERS, (bk.f32, bk.i32)):
         bias = rng.integers(-9, 9, N)
         descriptor = bk.IntGemmDescriptor(M, N, K, layout, epilogue, of_bias, 0.25, element=element)
         plan = bk.IntGemmPlan.select(None, descriptor, library=library)
@@ -124,8 +130,14 @@ def test_what_is_refused():
         views = {name: getattr(args, name) for name in args.__dataclass_fields__}
         with pytest.raises(error, match=text):
             plan.run(None, None, bk.GemmArgs(**views | change))
-    with pytest.raises(bk.UnsupportedError, match="prefer_backend is CUBLAS"):
+    with pytest.raises(
+        bk.UnsupportedError, match="prefer_backend is CUBLAS: products of f32 have kernels of this libr"
+    ):
         example_plan("Gemm", preference=bk.PlanPreference(prefer_backend=bk.BackendKind.CUBLAS))
+    with pytest.raises(
+        bk.UnsupportedError, match=r"prefer_backend is CUTLASS: .* kernels of this library and cuBLASLt"
+    ):
+        example_plan("DenseGemm", preference=bk.PlanPreference(prefer_backend=bk.BackendKind.CUTLASS))
     own = example_plan("Gemm", preference=bk.PlanPreference(prefer_backend=bk.BackendKind.BESPOKE))
     assert own.sku.backend is bk.BackendKind.BESPOKE
     assert own.precision_guarantee.math_precision is bk.MathPrecision.TF32
@@ -141,7 +153,7 @@ def test_what_is_refused():
 @pytest.mark.parametrize("element", [bk.e4m3fn, bk.e5m2], ids=str)
 def test_products_of_fp8(rng, library, element):
     a, b, bias = rng.integers(-2, 3, (M, K)), rng.integers(-2, 3, (K, N)), rng.integers(-9, 10, N) / 4
-    for layout, epilogue in itertools.product(bk.LayoutSku, bk.EpilogueKind):
+    for layout, epilogue in itertools.product(bk.LayoutSku, OF_INTEGERS):
         descriptor = bk.Fp8GemmDescriptor(M, N, K, layout, epilogue, 0.5, element=element)
         plan = bk.Fp8GemmPlan.select(None, descriptor, library=library)
         d = bk.zeros((M, N), element)
@@ -166,7 +178,7 @@ def test_products_of_nibbles(rng, library, element):
     m, n, k = 3, 6, 8
     low, high = (-8, 7) if element is bk.s4 else (0, 15)
     a, b = rng.integers(low, high, (m, k), endpoint=True), rng.integers(low, high, (k, n), endpoint=True)
-    for layout, epilogue, of_bias in itertools.product(bk.LayoutSku, bk.EpilogueKind, (bk.f32, bk.i32)):
+    for layout, epilogue, of_bias in itertools.product(bk.LayoutSku, OF_INTEGERS, (bk.f32, bk.i32)):
         bias = rng.integers(-5, 5, n)
         descriptor = bk.Int4GemmDescriptor(m, n, k, layout, epilogue, of_bias, 1 / 32, element=element)
         plan = bk.Int4GemmPlan.select(None, descriptor, library=library)
@@ -221,3 +233,124 @@ def test_stored_weights(rng, library):
     plan = bk.Int4AwqDequantizePlan.select(None, bk.Int4AwqDequantizeDescriptor(64, 128, element=bk.f16))
     plan.run(None, None, bk.Int4AwqDequantizeArgs(weights, scales, zeros, dense))
     assert (values_of(dense) == 1).all()
+
+
+class Asked(FakeLibrary):
+    """Whose cuBLASLt computes what is asked for by the backends named."""
+
+    def __init__(self, *backends, **options):
+        super().__init__(**options)
+        self.backends = backends
+
+    def function(self, op, kind="run"):
+        call = super().function(op, kind)
+        if kind != "can_implement" or not op.startswith(("gemm_epilogue", "gemm_gated")):
+            return call
+        place = [p.name for p in ops()[op].row.params if p.name in ops()[op].row.check].index("backend")
+        return lambda *args: call(*args) or (0 if args[place] in (0, 1, *self.backends) else 3)
+
+
+PLAIN = bk.GemmDescriptor(512, 512, 512, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS_SILU, element=bk.bf16)
+BACKENDS = {
+    bk.GemmPlan: PLAIN,
+    bk.DenseGemmPlan: bk.DenseGemmDescriptor(512, 512, 512, 2, bk.DenseLayout.CRR, element=bk.f32),
+    bk.BatchedGemmPlan: bk.BatchedGemmDescriptor(512, 512, 512, 2, element=bk.f16),
+    bk.GatedGemmPlan: bk.GatedGemmDescriptor(
+        512, 512, 512, bk.LayoutSku.RCR, bk.ActivationKind.GELU_TANH, element=bk.f64
+    ),
+}
+
+
+@pytest.mark.parametrize("plan_type", BACKENDS, ids=lambda plan_type: plan_type.__name__)
+def test_backends(plan_type):
+    """Whose kernels compute a product says the library; a preference is passed on, and what cannot be is an error."""
+    of, kinds = BACKENDS[plan_type], bk.BackendKind
+
+    def plan(library, backend=None, most=1 << 40):
+        preference = bk.PlanPreference(prefer_backend=backend, max_workspace_bytes=most)
+        return plan_type.select(None, of, preference, library=library)
+
+    assert plan(Asked(2, 3)).sku.backend is kinds.CUBLAS
+    assert plan(Asked(2)).sku.backend is kinds.BESPOKE
+    assert plan(Asked(2, 3, backend="cpu")).sku.backend is kinds.BESPOKE
+    assert plan(Asked(2), kinds.CUBLAS).sku.backend is kinds.CUBLAS
+    assert plan(Asked(2, 3), kinds.BESPOKE).sku.backend is kinds.BESPOKE
+    if plan_type in (bk.GemmPlan, bk.GatedGemmPlan):  # whose sums would pass through the workspace
+        assert plan(Asked(2, 3), most=10).sku.backend is kinds.BESPOKE
+    with pytest.raises(bk.UnsupportedError, match="the text"):
+        plan(Asked(), kinds.CUBLAS)
+    for backend, number in ((kinds.BESPOKE, 1), (kinds.CUBLAS, 2)):
+        library = Asked(2)
+        chosen = plan(library, backend)
+        args = {
+            o.name: raw(o.extents, o.dtypes[0], (k + 1) << 24) for k, o in enumerate(chosen.operands) if o.name in "abd"
+        }
+        args |= {f"b{k}": raw((512, 512), bk.f64, k << 30) for k in (1, 2)} if plan_type is bk.GatedGemmPlan else {}
+        chosen.run(None, None, chosen.args_type(**args))
+        op, given = library.launched()
+        assert op.startswith(plan_type.general.partition("{")[0])
+        assert given["backend"] == number
+
+
+@pytest.mark.parametrize("element", [bk.f32, bk.f32_strict, bk.f64, bk.bf16], ids=str)
+def test_every_step(rng, library, element):
+    """Scales, biases, C, the saved z and the residual, of matrices with gaps."""
+    dtype = bk.f32 if element is bk.f32_strict else element
+    of_scale = bk.f64 if element is bk.f64 else bk.f32
+    a, b, c, r = (odd(rng, shape, -2, 2, 8) for shape in ((M, K), (K, N), (M, N), (M, N)))
+    bias, row_bias, row_scale, column_scale = (odd(rng, (size,), -2, 2, 8) for size in (N, M, M, N))
+    for layout, epilogue in itertools.product(bk.LayoutSku, (bk.EpilogueKind.BIAS, bk.EpilogueKind.BIAS_GELU_TANH)):
+        outputs = (None, bk.f32) if element is bk.bf16 else (None,)
+        for output in outputs:
+            result = output or dtype
+            of = bk.GemmDescriptor(M, N, K, layout, epilogue, 0.25, 0.5, output, element=element)
+            plan = bk.GemmPlan.select(None, of, library=library)
+            d, z = matrix(np.zeros((M, N)), result, 3), matrix(np.zeros((M, N)), result, 1)
+            args = bk.GemmArgs(
+                a=matrix(a, dtype, 1), b=matrix(stored(b, layout), dtype, 2), d=d, c=matrix(c, result, 3), z=z,
+                bias=bk.upload(bias, dtype), row_bias=bk.upload(row_bias, dtype), residual=matrix(r, result, 5),
+                row_scale=bk.upload(row_scale, of_scale), column_scale=bk.upload(column_scale, of_scale),
+            )  # fmt: skip
+            plan.run(None, bk.workspace(plan, args), args)
+            want = 0.25 * row_scale[:, None] * column_scale * (a @ b) + 0.5 * c + bias + row_bias[:, None]
+            bound = TOLERANCE[element]
+            np.testing.assert_allclose(values_of(z), want, rtol=bound, atol=4 * bound)
+            np.testing.assert_allclose(values_of(d), activated(epilogue, want) + r, rtol=bound, atol=4 * bound)
+
+
+@pytest.mark.parametrize("element", [bk.f32, bk.f64, bk.f16], ids=str)
+def test_gated(rng, library, element):
+    a, b1, b2 = odd(rng, (M, K), -2, 2, 8), odd(rng, (K, N), -2, 2, 8), odd(rng, (K, N), -2, 2, 8)
+    for layout, activation in itertools.product(bk.LayoutSku, bk.ActivationKind):
+        of = bk.GatedGemmDescriptor(M, N, K, layout, activation, 0.5, element=element)
+        plan = bk.GatedGemmPlan.select(None, of, library=library)
+        d, z2 = matrix(np.zeros((M, N)), element, 3), matrix(np.zeros((M, N)), element)
+        plan.run(None, None, bk.GatedGemmArgs(
+            a=matrix(a, element), b1=matrix(stored(b1, layout), element), b2=matrix(stored(b2, layout), element), d=d,
+            z2=z2,
+        ))  # fmt: skip
+        want = activated(bk.EpilogueKind(activation + 2), 0.5 * a @ b1) * (0.5 * a @ b2)
+        bound = TOLERANCE[element]
+        np.testing.assert_allclose(values_of(d), want, rtol=bound, atol=bound)
+        np.testing.assert_allclose(values_of(z2), 0.5 * a @ b2, rtol=bound, atol=bound)
+
+
+def test_dense_products_of_other_kinds(rng, library):
+    """Sums of integers as they are, and f32 by tensor cores; a residual where the dense op has none."""
+    a, b = rng.integers(-128, 128, (2, M, K)), rng.integers(-128, 128, (2, K, N))
+    of = (M, N, K, 2, bk.DenseLayout.RCR)
+    plan = bk.DenseSumsGemmPlan.select(None, bk.DenseSumsGemmDescriptor(*of, element=bk.s8), library=library)
+    d = bk.empty((2, M, N), bk.i32)
+    plan.run(None, None, bk.DenseSumsGemmArgs(matrix(a, bk.s8), matrix(np.swapaxes(b, 1, 2), bk.s8), d))
+    np.testing.assert_array_equal(values_of(d), a @ b)
+    assert plan.precision_guarantee.accumulator is bk.i32
+    with pytest.raises(bk.UnsupportedError, match="alpha is not 1"):
+        bk.DenseSumsGemmPlan.select(None, bk.DenseSumsGemmDescriptor(*of, 2.0, element=bk.s8), library=library)
+    a, b, r = odd(rng, (2, M, K), -2, 2, 8), odd(rng, (2, K, N), -2, 2, 8), odd(rng, (2, M, N), -2, 2, 8)
+    views, d = (matrix(a, bk.f32), matrix(np.swapaxes(b, 1, 2), bk.f32)), bk.empty((2, M, N), bk.f32)
+    plan = bk.DenseGemm3xTf32Plan.select(None, bk.DenseGemm3xTf32Descriptor(*of, element=bk.f32), library=library)
+    plan.run(None, None, bk.DenseGemm3xTf32Args(*views, d))
+    np.testing.assert_allclose(values_of(d), a @ b, rtol=1e-5, atol=1e-5)
+    plan = bk.DenseGemmPlan.select(None, bk.DenseGemmDescriptor(*of, element=bk.f32), library=library)
+    plan.run(None, None, bk.DenseGemmArgs(*views, d, residual=matrix(r, bk.f32, 2)))
+    np.testing.assert_allclose(values_of(d), a @ b + r, rtol=1e-5, atol=1e-5)

@@ -20,7 +20,7 @@ UNUSED = re.compile(
     r"|(loss_(cosine_embedding|triplet_margin|multi_margin)(_backward)?_f64)"
     r"|(check_indices_.*)"  # which plans launch beside their own op
     r"|(concat_((?!backward)|backward_).*)"  # of functions on any number of arrays
-    r"|(linear_backward_.*|gemm_dense_(i8|u8)_i32|gemm_dense_f32_3xtf32)"  # of a function, and of C
+    r"|(linear_backward_.*)"  # of a function
     r"|(loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*)"
 )
 
@@ -39,7 +39,10 @@ def descriptors(name):
 def views_for(plan, form, strided):
     """Operands of one form at made-up addresses, dense or with a gap after every element; none that it lacks."""
     views = dict.fromkeys([operand.name for operand in plan.operands])
+    epilogue = getattr(plan.descriptor, "epilogue", None)
     for k, operand in enumerate(plan.operands):
+        if operand.name == "bias" and epilogue is not None and not epilogue.requires_bias:
+            continue
         if kinds := form.kinds(operand.name):
             pointer = form.pointers[operand.name]
             has_gaps = strided and form.is_strided(pointer)

@@ -245,6 +245,7 @@ class _Problem:
     """What `Call` asks a plan for."""
 
     names: Mapping[str, str] = {}
+    numbers: Mapping[str, Any] = {}
     by_width = False
 
     def __init__(self, library: Library, layout: Layout, numbers: Mapping[str, Any]) -> None:

@@ -55,25 +55,42 @@ def matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
 
 def linear(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     """x of any rank from 1 on, a row of weight for each result."""
+    return _linear(spec, shapes, {"weight": "b"}, {"bias": "bias"})
+
+
+def linear_gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """The same with two weights."""
+    return _linear(spec, shapes, {"weight": "b1", "up_weight": "b2"}, {"bias": "bias1", "up_bias": "bias2"})
+
+
+def _linear(spec: Spec, shapes: Mapping[str, Shape], weights: Mapping[str, str], biases: Mapping[str, str]) -> Layout:
+    """`weights` and `biases`: names of arguments -> C's."""
     x, weight = shapes["x"], shapes["weight"]
     if not x or len(weight) != 2 or weight[1] != x[-1]:
         raise InvalidProblemError(f"x has shape {x} and weight {weight}, expected (..., k) and (n, k)")
     rows, terms, columns = math.prod(x[:-1]), x[-1], weight[0]
-    if "bias" in shapes:
-        check_shape("bias", shapes["bias"], (columns,))
+    for name in weights:
+        check_shape(name, shapes[name], weight)
+    for name in biases:
+        if name in shapes:
+            check_shape(name, shapes[name], (columns,))
     if max(rows, terms, columns) > INT32_MAX:
         raise UnsupportedError(f"x has shape {x}: extents of more than {INT32_MAX} are not supported")
-    sizes = {"a": (rows, terms), "b": (columns, terms), "c": (rows, columns), "d": (rows, columns)}
+    sizes = {p.of: (rows, columns) for p in spec.row.params if p.role == "pitch"} | {"a": (rows, terms)}
+    sizes |= dict.fromkeys(weights.values(), (columns, terms))
     values = {name: int(text) for name, text in spec.fixed.items()} | {"m": rows, "n": columns, "k": terms}
+    values |= {p.name: 0 for p in spec.row.params if p.role == "stride"}  # of one product alone
     seen = {name: functools.partial(_rows, size=size) for name, size in sizes.items()}
 
     def place(views: dict[str, TensorRef | None]) -> dict[str, Any]:
         return {
-            f"ld{name}": max(size[1], 1) if (view := views[name]) is None else _pitch(view, *size, by_columns=False)
+            f"ld{name}": max(size[1], 1) if (view := views.get(name)) is None
+            else _pitch(view, *size, by_columns=False)
             for name, size in sizes.items()
-        }
+        }  # fmt: skip
 
-    extents: dict[str, Shape] = {**sizes, "bias": (columns,)}
+    extents: dict[str, Shape] = {**sizes, **dict.fromkeys(biases.values(), (columns,))}
+    extents |= {p.name: (rows if p.shape == "m" else columns,) for p in spec.row.pointers if p.name not in extents}
     return Layout(values, extents, {"d": (*x[:-1], columns)}, seen=seen, place=place)
 
 
@@ -91,6 +108,56 @@ def linear_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[st
     }  # fmt: skip
     results = {name: extents[name] for name in ("dx", "dweight", "dbias")}
     return Layout(values, extents, results, seen=dict.fromkeys(extents, contiguous))
+
+
+def grouped(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Groups of rows of a, each with its matrix of b, which may lie by columns."""
+    values = {name: int(text) for name, text in spec.fixed.items()} | _groups(shapes)
+    rows, columns, terms, groups = (values[name] for name in ("m", "n", "k", "groups"))
+    sizes = {"a": (rows, terms), "b": (terms, columns), "d": (rows, columns)}
+    turned: set[str] = set()
+    seen = {name: functools.partial(_rows, size=sizes[name]) for name in "ad"}
+    seen["b"] = functools.partial(_matrices, name="b", count=groups, size=sizes["b"], turned=turned)
+
+    def place(views: dict[str, TensorRef | None]) -> dict[str, Any]:
+        return {"layout": RCR if turned else RRR} | {
+            f"ld{name}": _pitch(view, *(size[::-1] if name in turned else size), by_columns=name in turned)
+            for name, size in sizes.items() if (view := views[name]) is not None
+        }  # fmt: skip
+
+    extents: dict[str, Shape] = {**sizes, "b": (groups, *sizes["b"]), "offsets": (groups + 1,)}
+    return Layout(values, extents, {"d": (rows, columns)}, seen=seen, steps={"stride_b": 0}, place=place)
+
+
+def grouped_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Gradients of grouped_gemm, by rows."""
+    values = _groups(shapes) | {"layout": RRR}
+    rows, columns, terms, groups = (values[name] for name in ("m", "n", "k", "groups"))
+    check_shape("dy", shapes["dy"], (rows, columns))
+    sizes = {"dd": (rows, columns), "a": (rows, terms), "b": (terms, columns)}
+    seen = {name: functools.partial(_rows, size=sizes[name]) for name in ("dd", "a")}
+    seen["b"] = functools.partial(_matrices, name="b", count=groups, size=sizes["b"], turned={"b"})  # none may turn
+
+    def place(views: dict[str, TensorRef | None]) -> dict[str, Any]:
+        return {
+            f"ld{name}": max(size[1], 1) if (view := views[name]) is None else _pitch(view, *size, by_columns=False)
+            for name, size in sizes.items()
+        }
+
+    whole = (groups, *sizes["b"])
+    extents: dict[str, Shape] = {**sizes, "b": whole, "offsets": (groups + 1,), "da": sizes["a"], "db": whole}
+    seen |= dict.fromkeys(("da", "db"), contiguous)
+    return Layout(values, extents, {"da": sizes["a"], "db": whole}, seen=seen, steps={"stride_b": 0}, place=place)
+
+
+def _groups(shapes: Mapping[str, Shape]) -> dict[str, int]:
+    a, b = shapes["a"], shapes["b"]
+    if len(a) != 2 or len(b) != 3 or b[1] != a[1]:
+        raise InvalidProblemError(f"a has shape {a} and b {b}, expected (m, k) and (groups, k, n)")
+    check_shape("offsets", shapes["offsets"], (b[0] + 1,))
+    if max(*a, *b) > INT32_MAX:
+        raise UnsupportedError(f"a has shape {a} and b {b}: extents of more than {INT32_MAX} are not supported")
+    return {"m": a[0], "n": b[2], "k": a[1], "groups": b[0]}
 
 
 def _by_rows(strides: tuple[int, ...], rows: int, columns: int) -> bool:

@@ -167,6 +167,11 @@ size_t library_workspace() {
     return arch == 0 ? 0 : arch >= 90 ? size_t(32) << 20 : size_t(4) << 20;  // as NVIDIA advises
 }
 
+Status require_library() {
+    const CublasLt* lt = nullptr;
+    return vendor_functions(&lt);
+}
+
 bool matmul_by_library(const Launch& launch, const LibraryMatmul& p, void* workspace) {
     const KeepsLastFailure quiet;
     const CublasLt* const lt = find_library();

@@ -35,6 +35,9 @@ constexpr int64_t kLibraryAlignment = 16;
 // What cuBLASLt can use on the current device.
 size_t library_workspace();
 
+// Whether cuBLASLt is there; the text names the package where it is not.
+Status require_library();
+
 // Enqueues the product, unless cuBLASLt is missing or does not take it: then nothing has happened, nor is it an error.
 // `workspace` is null or as long as library_workspace().
 bool matmul_by_library(const Launch& launch, const LibraryMatmul& problem, void* workspace);

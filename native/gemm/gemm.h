@@ -78,7 +78,7 @@ struct GemmProblem {
 
     Work work() const { return all_or_none(std::min(m, n)); }
     Status check_extents() const { return require_non_negative({{"m", m}, {"n", n}, {"k", k}}); }
-    size_t workspace_size() const { return matmul_workspace<T>(m, n, k, 1, Activation::kNone); }
+    size_t workspace_size() const { return matmul_workspace<T>(m, n, k, 1); }
 };
 
 template <class T, GemmLayout kLayout, NullC kNullC = NullC::kIsD>
@@ -124,7 +124,9 @@ constexpr BiasType bias_type() {
 template <class T, class B, GemmLayout kLayout, Activation kActivation = Activation::kNone, NullC kNullC = NullC::kIsD>
 struct GemmBias : GemmBase<T, kLayout, kNullC> {
     using E = matmul_element_t<T>;
-    size_t workspace_size() const { return matmul_workspace<T>(this->m, this->n, this->k, 1, kActivation); }
+    size_t workspace_size() const {
+        return matmul_workspace<T>(this->m, this->n, this->k, 1, kActivation != Activation::kNone);
+    }
     Status run(const E* a, const E* b, const E* c, E* d, const B* bias, const Launch& launch) const {
         return this->compute(a, b, c, d, bias, bias_type<B, E>(), kActivation, launch);
     }
@@ -145,7 +147,7 @@ struct GemmBatched {
     StoredMatrices stored_d() const { return {batch_count, stride_d, m, n, ldd}; }
 
     Work work() const { return all_or_none(std::min({m, n, batch_count})); }
-    size_t workspace_size() const { return matmul_workspace<T>(m, n, k, batch_count, Activation::kNone); }
+    size_t workspace_size() const { return matmul_workspace<T>(m, n, k, batch_count); }
     Status check_extents() const { return require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch_count", batch_count}}); }
     Status check() const {
         BK_TRY(check_extents());
@@ -182,7 +184,7 @@ struct GemmDense {
     StoredMatrices stored_d() const { return {batch, stride_d, m, n, ldd}; }
 
     Work work() const { return all_or_none(std::min({m, n, batch})); }
-    size_t workspace_size() const { return matmul_workspace<T>(m, n, k, batch, Activation::kNone); }
+    size_t workspace_size() const { return matmul_workspace<T>(m, n, k, batch); }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
         if (layout < 0 || layout > 2)

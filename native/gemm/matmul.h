@@ -66,7 +66,9 @@ BK_HD int32_t bounded_sum(int64_t sum) {
     return static_cast<int32_t>(sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum);
 }
 
-enum class Activation : int32_t { kNone, kRelu, kGelu, kSilu };
+enum class Activation : int32_t { kNone, kRelu, kGelu, kSilu, kGeluTanh };
+// Whose kernels compute a product; kByRule: where the rule of gemm/matmul_library.cuh gives it to cuBLASLt, and no others.
+enum class Backend : int32_t { kAny, kOwn, kLibrary, kByRule };
 enum class BiasType : int32_t { kElement, kF32, kI32 };
 
 // Two elements to a byte of A, B, C and D.
@@ -77,6 +79,10 @@ constexpr bool kIsNibbles = std::is_same_v<T, s4x2> || std::is_same_v<T, u4x2>;
 template <class T>
 constexpr bool kIsPacked = kIsNibbles<T> || std::is_same_v<T, b1x8>;
 
+// Floats whose results may be of f32.
+template <class E>
+constexpr bool kMayBeWide = std::is_same_v<E, f16> || std::is_same_v<E, bf16>;
+
 // Where element [i, j] of matrix g lies: g * step + i * row + j * column. One of row and column is 1.
 // Of packed elements these count bytes, and so does k. Along k a byte has neighbours along k; where the other axis is packed,
 // its stride is 0: element [k, j] of B lies at byte k * row + j / kInByte.
@@ -84,7 +90,8 @@ struct MatrixStrides {
     int64_t row, column, step;
 };
 
-// What is done to a sum before it is stored. `c` and `bias` may be null.
+// What is done to a sum before it is stored: d = act(alpha row_scale[i] column_scale[j] sum + beta c + bias[j] + row_bias[i]) +
+// residual. All but d may be null. The steps behind `activation` are those that few products have.
 template <class T>
 struct Epilogue {
     using E = matmul_result_t<T>;
@@ -96,6 +103,85 @@ struct Epilogue {
     S alpha, beta;
     BiasType bias_type;
     Activation activation;
+    const S *row_scale = nullptr, *column_scale = nullptr;
+    const E* row_bias = nullptr;
+    const E* residual = nullptr;
+    E* z = nullptr;  // takes what the activation is of
+    MatrixStrides residual_at{}, z_at{};
+    bool is_wide = false;  // c, d, residual and z are of f32, whatever E is
+    // Of gated products, which store act(z) times the z of `gate`'s sums, alpha times these and gate_bias[j] beside them.
+    const E* gate_bias = nullptr;
+    E* gate_z = nullptr;
+    MatrixStrides gate_z_at{};
+
+    // Whether there is more than alpha, beta, C and bias.
+    BK_HD bool has_steps() const {
+        return activation != Activation::kNone || row_scale != nullptr || column_scale != nullptr || row_bias != nullptr ||
+               residual != nullptr || z != nullptr;
+    }
+
+    // Elements of c, d, residual and z, `at` elements behind the first.
+    BK_HD S loaded(const E* from, int64_t at) const {
+        if constexpr (kMayBeWide<E>)
+            if (is_wide) return reinterpret_cast<const float*>(from)[at];
+        return element_of(from[at]);
+    }
+    BK_HD void keep(E* to, int64_t at, S value) const {
+        if constexpr (kMayBeWide<E>)
+            if (is_wide) {
+                reinterpret_cast<float*>(to)[at] = value;
+                return;
+            }
+        to[at] = stored(value);
+    }
+    template <class P>
+    P* skipped(P* base, int64_t elements) const {
+        if (base == nullptr) return base;
+        if constexpr (kMayBeWide<E>)
+            if (is_wide) elements *= static_cast<int64_t>(sizeof(float) / sizeof(E));
+        return base + elements;
+    }
+    // The epilogue of the rows from number `first` on.
+    Epilogue from_row(int64_t first) const {
+        Epilogue e = *this;
+        e.c = skipped(c, first * c_at.row);
+        e.d = skipped(d, first * d_at.row);
+        e.residual = skipped(residual, first * residual_at.row);
+        e.z = skipped(z, first * z_at.row);
+        e.gate_z = skipped(gate_z, first * gate_z_at.row);
+        if (row_scale != nullptr) e.row_scale += first;
+        if (row_bias != nullptr) e.row_bias += first;
+        return e;
+    }
+
+    BK_HD S scaled(S sum, int64_t i, int64_t j) const {
+        S z = alpha * sum;
+        if (row_scale != nullptr) z *= row_scale[i];
+        if (column_scale != nullptr) z *= column_scale[j];
+        return z;
+    }
+
+    // One result.
+    BK_HD void store_one(int64_t matrix, int64_t i, int64_t j, S sum) const {
+        S x = scaled(sum, i, j);
+        if (c != nullptr) x += beta * loaded(c, matrix * c_at.step + i * c_at.row + j);
+        if (bias != nullptr) x += bias_of(j);
+        if (row_bias != nullptr) x += element_of(row_bias[i]);
+        if (z != nullptr) keep(z, matrix * z_at.step + i * z_at.row + j, x);
+        x = activated(activation, x);
+        if (residual != nullptr) x += loaded(residual, matrix * residual_at.step + i * residual_at.row + j);
+        keep(d, matrix * d_at.step + i * d_at.row + j, x);
+    }
+
+    // One result of a gated product, which has no batch.
+    BK_HD void store_gated(int64_t i, int64_t j, S sum, S gate_sum) const {
+        S x = alpha * sum, gate = alpha * gate_sum;
+        if (bias != nullptr) x += bias_of(j);
+        if (gate_bias != nullptr) gate += element_of(gate_bias[j]);
+        if (z != nullptr) keep(z, i * z_at.row + j, x);
+        if (gate_z != nullptr) keep(gate_z, i * gate_z_at.row + j, gate);
+        keep(d, i * d_at.row + j, activated(activation, x) * gate);
+    }
 
     BK_HD S bias_of(int64_t j) const {
         if (bias == nullptr) return S(0);
@@ -138,6 +224,7 @@ struct Epilogue {
                 case Activation::kRelu: return op::Relu<S>{}(z);
                 case Activation::kGelu: return op::Gelu<S>{}(z);
                 case Activation::kSilu: return op::Silu<S>{}(z);
+                case Activation::kGeluTanh: return op::GeluTanh<S>{}(z);
                 default: break;
             }
         }
@@ -164,6 +251,8 @@ struct Matmul {
     Epilogue<T> epilogue;
     Grouped grouped = Grouped::kNot;
     const int32_t* offsets = nullptr;
+    Backend backend = Backend::kAny;
+    const E* gate = nullptr;  // another B, placed as b is, of a gated product
 };
 
 template <class T>
@@ -171,6 +260,11 @@ Status matmul(const Launch& launch, const Matmul<T>& problem);
 
 // Bytes of workspace that such a product can use.
 template <class T>
-size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, Activation activation);
+size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps = false, bool is_gated = false,
+                        Backend backend = Backend::kAny);
+
+// Whether `backend` computes such a product, whose operands lie as it likes.
+template <class T>
+Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated = false);
 
 }  // namespace bk

@@ -20,6 +20,7 @@ void activate(Activation activation, S* z, int64_t count) {
         case Activation::kRelu: return apply<op::Relu<S>>(z, count);
         case Activation::kGelu: return apply<op::Gelu<S>>(z, count);
         case Activation::kSilu: return apply<op::Silu<S>>(z, count);
+        case Activation::kGeluTanh: return apply<op::GeluTanh<S>>(z, count);
         case Activation::kNone: return;
     }
 }

@@ -145,6 +145,30 @@ BK_HD void sum_tile(Tile& tile, const Matmul<T>& p, int64_t g, int64_t i0, int64
     }
 }
 
+// z += factor * c over a row's part of `count`.
+template <class T>
+BK_HD void add_span(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count, matmul_scalar_t<T> factor,
+                    const matmul_result_t<T>* from, int64_t at) {
+    if constexpr (kMayBeWide<matmul_result_t<T>>)
+        if (e.is_wide) {
+            const float* const wide = reinterpret_cast<const float*>(from) + at;
+            for (int64_t c = 0; c < count; ++c) z[c] += factor * wide[c];
+            return;
+        }
+    for (int64_t c = 0; c < count; ++c) z[c] += factor * Epilogue<T>::element_of(from[at + c]);
+}
+
+template <class T>
+BK_HD void keep_span(const Epilogue<T>& e, const matmul_scalar_t<T>* z, int64_t count, matmul_result_t<T>* to, int64_t at) {
+    if constexpr (kMayBeWide<matmul_result_t<T>>)
+        if (e.is_wide) {
+            float* const wide = reinterpret_cast<float*>(to) + at;
+            for (int64_t c = 0; c < count; ++c) wide[c] = z[c];
+            return;
+        }
+    for (int64_t c = 0; c < count; ++c) to[at + c] = Epilogue<T>::stored(z[c]);
+}
+
 // The last steps of `columns` results from [i, j] of matrix g.
 template <class T, class Sum>
 BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int64_t columns, const Sum* sums) {
@@ -159,16 +183,24 @@ BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int6
             else
                 z[c] = e.alpha * static_cast<S>(sums[first + c]);
         }
-        if (e.c != nullptr) {
-            const auto* const from = e.c + g * e.c_at.step + i * e.c_at.row + at;
-            for (int64_t c = 0; c < count; ++c) z[c] += e.beta * Epilogue<T>::element_of(from[c]);
+        if constexpr (std::is_floating_point_v<S>) {
+            if (e.row_scale != nullptr)
+                for (int64_t c = 0; c < count; ++c) z[c] *= e.row_scale[i];
+            if (e.column_scale != nullptr)
+                for (int64_t c = 0; c < count; ++c) z[c] *= e.column_scale[at + c];
         }
+        if (e.c != nullptr) add_span(e, z, count, e.beta, e.c, g * e.c_at.step + i * e.c_at.row + at);
         if (e.bias != nullptr)
             for (int64_t c = 0; c < count; ++c) z[c] += e.bias_of(at + c);
-        if constexpr (std::is_floating_point_v<S>)
+        if constexpr (std::is_floating_point_v<S>) {
+            if (e.row_bias != nullptr)
+                for (int64_t c = 0; c < count; ++c) z[c] += Epilogue<T>::element_of(e.row_bias[i]);
+            if (e.z != nullptr) keep_span(e, z, count, e.z, g * e.z_at.step + i * e.z_at.row + at);
             if (e.activation != Activation::kNone) activate_span(e.activation, z, count);
-        auto* const to = e.d + g * e.d_at.step + i * e.d_at.row + at;
-        for (int64_t c = 0; c < count; ++c) to[c] = Epilogue<T>::stored(z[c]);
+            if (e.residual != nullptr)
+                add_span(e, z, count, S(1), e.residual, g * e.residual_at.step + i * e.residual_at.row + at);
+        }
+        keep_span(e, z, count, e.d, g * e.d_at.step + i * e.d_at.row + at);
     }
 }
 
@@ -352,8 +384,14 @@ Status matmul(const Launch&, const Matmul<T>& p) {
 }
 
 template <class T>
-size_t matmul_workspace(int64_t, int64_t, int64_t, int64_t, Activation) {
+size_t matmul_workspace(int64_t, int64_t, int64_t, int64_t, bool, bool, Backend) {
     return 0;
+}
+
+template <class T>
+Status require_backend(Backend backend, int64_t, int64_t, int64_t, int64_t, bool, bool) {
+    if (backend == Backend::kAny || backend == Backend::kOwn) return Status::kOk;
+    return fail(Status::kUnsupported, "backend is %d, but cuBLASLt serves the CUDA library alone", static_cast<int>(backend));
 }
 
 }  // namespace bk

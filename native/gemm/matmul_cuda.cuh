@@ -30,23 +30,37 @@ struct LibraryWorkspace {
 };
 
 template <class T>
-size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, Activation activation) {
-    const bool for_library = is_for_library<T>(m, n, k, batch, activation);
-    return std::max(for_library ? LibraryWorkspace(has_bands<T>(activation), nullptr).bytes : 0,
-                    parts_workspace<T>(m, n, k, batch));
+size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated, Backend backend) {
+    const bool for_library = backend != Backend::kOwn && fits_library<T>(m, n, k, batch, has_steps, is_gated) &&
+                             (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, is_gated));
+    return std::max(for_library ? LibraryWorkspace(has_bands<T>(has_steps, is_gated), nullptr).bytes : 0,
+                    is_gated ? 0 : parts_workspace<T>(m, n, k, batch));
 }
 
-// By cuBLASLt, if the product is for it; *done says of how many rows.
+// By cuBLASLt, if it can have the product; *done says of how many rows.
 template <class T>
 Status matmul_if_library(const Launch& launch, const Matmul<T>& p, bool has_workspace, int64_t* done) {
-    const Activation activation = p.epilogue.activation;
-    if (!is_for_library<T>(p.m, p.n, p.k, p.batch, activation)) return Status::kOk;
+    const bool is_gated = p.gate != nullptr, has_steps = p.epilogue.has_steps();
+    if (!fits_library<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated)) return Status::kOk;
     LibraryMatmul problem;
     if (!library_matmul(p, &problem)) return Status::kOk;
-    const LibraryWorkspace workspace(has_bands<T>(activation), has_workspace ? launch.workspace : nullptr);
-    if (!is_in_library(activation)) return activate_library(launch, p, problem, workspace.own, workspace.sums, kSumBytes, done);
+    const bool bands = has_bands<T>(has_steps, is_gated);
+    const LibraryWorkspace workspace(bands, has_workspace ? launch.workspace : nullptr);
+    if (bands) return finish_bands(launch, p, problem, workspace.own, workspace.sums, done);
+    if (has_steps) return finish_in_place(launch, p, problem, workspace.own, done);
     if (matmul_by_library(launch, problem, workspace.own)) *done = p.m;
     return Status::kOk;
+}
+
+template <class T>
+Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated) {
+    if (backend == Backend::kAny || backend == Backend::kOwn) return Status::kOk;
+    if (!fits_library<T>(m, n, k, batch, has_steps, is_gated))
+        return fail(Status::kUnsupported, "backend is %d, but cuBLASLt has no such product", static_cast<int>(backend));
+    if (backend == Backend::kByRule && !is_for_library<T>(m, n, k, batch, is_gated))
+        return fail(Status::kUnsupported, "backend is %d, but the product is better computed by this library's kernels",
+                    static_cast<int>(backend));
+    return require_library();
 }
 
 template <class T>
@@ -60,17 +74,25 @@ Status matmul_by_tiles(const Launch& launch, const Matmul<T>& p) {
 // Large ones by cuBLASLt (gemm/matmul_library.cuh has the rule), those of few rows by kernels that read B once, those of few
 // results by parts of their sums; else f32 by FMA, and all others by tensor cores.
 template <class T>
-Status matmul(const Launch& launch, const Matmul<T>& whole) {
-    if (whole.grouped != Grouped::kNot) return matmul_by_tiles(launch, whole);
-    Matmul<T> p = whole;
+Status matmul(const Launch& launch, const Matmul<T>& p) {
+    if (p.grouped != Grouped::kNot) return matmul_by_tiles(launch, p);
+    const bool is_gated = p.gate != nullptr, is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
     bool has_workspace = false;
-    BK_TRY(find_workspace(launch, matmul_workspace<T>(p.m, p.n, p.k, p.batch, p.epilogue.activation), &has_workspace));
+    const size_t workspace = matmul_workspace<T>(p.m, p.n, p.k, p.batch, p.epilogue.has_steps(), is_gated, p.backend);
+    BK_TRY(find_workspace(launch, workspace, &has_workspace));
     if constexpr (kLibraryHasType<T>) {
         int64_t done = 0;
-        BK_TRY(matmul_if_library(launch, whole, has_workspace, &done));
+        if (p.backend != Backend::kOwn && (is_chosen || is_for_library<T>(p.m, p.n, p.k, p.batch, is_gated)))
+            BK_TRY(matmul_if_library(launch, p, has_workspace, &done));
         if (done == p.m) return Status::kOk;
-        if (done > 0) return matmul_by_tiles(launch, rows_of(whole, done, p.m - done));
+        if (done > 0) return matmul_by_tiles(launch, rows_of(p, done, p.m - done));
+        if (is_chosen)
+            return fail(Status::kUnsupported,
+                        "backend is %d, but cuBLASLt does not take these operands: it wants all aligned to "
+                        "16 bytes, and with steps of the epilogue a workspace",
+                        static_cast<int>(p.backend));
     }
+    if (is_gated) return matmul_by_tiles(launch, p);
     if constexpr (kHasThinKernels<T>) {
         const bool along_k = p.b_at.row == 1 && p.a_at.column == 1;
         if (p.m <= kThinRows && (along_k || p.b_at.column == 1)) return matmul_thin(launch, p);

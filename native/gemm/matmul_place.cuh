@@ -22,14 +22,14 @@ struct MatmulPlace {
     int64_t matrix = 0, row = 0, column = 0, end = 0, first = 0, terms = 0, part = 0;
 };
 
-// Tile number `index` of a matrix, which `down` and `across` tiles cover. Tiles that are computed at a time lie together, so
-// that they share what they read.
-BK_DEVICE void place_tile(MatmulPlace& place, int64_t index, int64_t down, int64_t across, int side) {
+// Tile number `index` of a matrix, which `down` and `across` tiles of `side` rows and `columns` cover. Tiles that are computed
+// at a time lie together, so that they share what they read.
+BK_DEVICE void place_tile(MatmulPlace& place, int64_t index, int64_t down, int64_t across, int side, int columns) {
     constexpr int64_t kTogether = 8;
     const int64_t band = index / (kTogether * across), left = down - band * kTogether;
     const int64_t height = left < kTogether ? left : kTogether, in_band = index % (kTogether * across);
     place.row = (band * kTogether + in_band % height) * side;
-    place.column = in_band / height * side;
+    place.column = in_band / height * columns;
 }
 
 // Tile number `index` of all groups of rows, those of each on their own. Rows before the first group, and behind the last, are
@@ -64,7 +64,7 @@ BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t
             const bool has_terms = group >= 0 && group < p.batch;
             begin = __shfl_sync(~0u, static_cast<uint32_t>(begin), from, 32);  // of 31 bits, as extents are
             place.end = __shfl_sync(~0u, static_cast<uint32_t>(end), from, 32);
-            place_tile(place, __shfl_sync(~0u, own, from, 32), __shfl_sync(~0u, down, from, 32), across, side);
+            place_tile(place, __shfl_sync(~0u, own, from, 32), __shfl_sync(~0u, down, from, 32), across, side, side);
             place.row += begin;
             place.matrix = has_terms ? group : 0;
             place.terms = has_terms ? p.k : 0;
@@ -76,12 +76,13 @@ BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t
 }
 
 template <class T, class S>
-BK_DEVICE MatmulPlace find_place(const Matmul<T>& p, const MatmulParts<S>& parts, int64_t down, int64_t across, int side) {
+BK_DEVICE MatmulPlace find_place(const Matmul<T>& p, const MatmulParts<S>& parts, int64_t down, int64_t across, int side,
+                                 int columns) {
     const int64_t index = blockIdx.x;
     if (p.grouped == Grouped::kRows) return place_in_rows(p, static_cast<uint32_t>(index), static_cast<uint32_t>(across), side);
     MatmulPlace place;
     place.matrix = index / (down * across);
-    place_tile(place, index % (down * across), down, across, side);
+    place_tile(place, index % (down * across), down, across, side, columns);
     place.end = p.m;
     place.terms = p.k;
     if (p.grouped == Grouped::kTerms) {

@@ -13,10 +13,12 @@ constexpr int kSimtLoads = kSimtSide * kSimtDepth / kSimtThreads / 4;  // of fou
 
 // A thread's share of a tile on its way from memory: four neighbours along k, or along the rows. `moves` says that they are
 // aligned to 16 bytes, but for the ends.
+// The upper half of the tile's rows is that of `gate`, from `first` on, where that is not null.
 struct SimtFeed {
     TileSource<float> source;
     int64_t first;
     bool is_wide, moves;
+    const float* gate;
     float lane[kSimtLoads][4];
 
     BK_DEVICE void place(int thread, int i, int* row, int* k) const {
@@ -30,9 +32,10 @@ struct SimtFeed {
         for (int i = 0; i < kSimtLoads; ++i) {
             int row, k;
             place(thread, i, &row, &k);
-            const int64_t r = first + row, depth = tile * kSimtDepth + k;
+            const bool is_gate = gate != nullptr && row >= kSimtSide / 2;
+            const int64_t r = first + (is_gate ? row - kSimtSide / 2 : row), depth = tile * kSimtDepth + k;
             const int64_t rows = source.rows - r, terms = source.depth - depth;
-            const float* const from = source.data + r * source.row + depth * source.column;
+            const float* const from = (is_gate ? gate : source.data) + r * source.row + depth * source.column;
             const int64_t inside = is_wide ? (terms > 0 ? rows : 0) : (rows > 0 ? terms : 0),
                           step = is_wide ? source.row : source.column;
             if (moves && inside >= 4) {
@@ -63,18 +66,20 @@ __global__ void __launch_bounds__(kSimtThreads)
                        int64_t across, bool a_moves, bool b_moves, bool in_pairs) {
     __shared__ float a_tile[2][kSimtDepth][kSimtPitch], b_tile[2][kSimtDepth][kSimtPitch];
     const int thread = static_cast<int>(threadIdx.x), thread_row = thread / 16, thread_column = thread % 16;
-    const MatmulPlace place = find_place(p, parts, down, across, kSimtSide);
+    const MatmulPlace place = find_place(p, parts, down, across, kSimtSide, static_cast<int>(columns_of(p, kSimtSide)));
     if (place.end == 0) return;
     SimtFeed a{
         {p.a + place.matrix * p.a_at.step + place.first * p.a_at.column, place.end, place.terms, p.a_at.row, p.a_at.column},
         place.row,
         p.a_at.row == 1,
         a_moves,
+        nullptr,
         {}};
     SimtFeed b{{p.b + place.matrix * p.b_at.step + place.first * p.b_at.row, p.n, place.terms, p.b_at.column, p.b_at.row},
                place.column,
                p.b_at.column == 1,
                b_moves,
+               p.gate,
                {}};
     const int64_t tiles = (place.terms + kSimtDepth - 1) / kSimtDepth;
     float sum[8][8] = {};
@@ -126,8 +131,11 @@ __global__ void __launch_bounds__(kSimtThreads)
         for (int index = thread; index < 16 * kSimtSide / 2; index += kSimtThreads) {
             const int line = index / (kSimtSide / 2), at = index % (kSimtSide / 2) * 2;
             const int64_t row = place.row + simt_place(line, pass), column = place.column + at;
-            if (row >= place.end || column >= p.n) continue;
-            if (parts.count > 1)
+            if (row >= place.end || column >= p.n || (p.gate != nullptr && at >= kSimtSide / 2)) continue;
+            if (p.gate != nullptr)
+                for (int v = 0; v < 2 && column + v < p.n; ++v)
+                    p.epilogue.store_gated(row, column + v, band[line][at + v], band[line][at + v + kSimtSide / 2]);
+            else if (parts.count > 1)
                 store_part(parts, place, p.m, p.n, row, column, band[line][at], band[line][at + 1]);
             else
                 store_pair(p.epilogue, place.matrix, row, column, p.n, band[line][at], band[line][at + 1], in_pairs);
@@ -140,9 +148,10 @@ template <class T>
 Status matmul_by_fma(const Launch& launch, const Matmul<T>& p, const PartsOf<T>& parts = {}) {
     int64_t tiles = 0;
     BK_TRY(count_blocks(p, parts, kSimtSide, &tiles));
-    return launch_kernel(launch, {dim3(static_cast<unsigned>(tiles)), dim3(kSimtThreads)}, matmul_simt_kernel<T>, p, parts,
-                         ceil_div<int64_t>(p.m, kSimtSide), ceil_div<int64_t>(p.n, kSimtSide), moves_by_16(p.a, p.a_at),
-                         moves_by_16(p.b, p.b_at), stores_pairs(p.epilogue));
+    return launch_kernel(
+        launch, {dim3(static_cast<unsigned>(tiles)), dim3(kSimtThreads)}, matmul_simt_kernel<T>, p, parts,
+        ceil_div<int64_t>(p.m, kSimtSide), ceil_div<int64_t>(p.n, columns_of(p, kSimtSide)), moves_by_16(p.a, p.a_at),
+        moves_by_16(p.b, p.b_at) && (p.gate == nullptr || moves_by_16(p.gate, p.b_at)), stores_pairs(p.epilogue));
 }
 
 }  // namespace bk

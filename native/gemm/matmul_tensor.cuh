@@ -55,39 +55,63 @@ BK_DEVICE void store_nibbles(const Epilogue<T>& e, int64_t matrix, int64_t i, in
         e.stored_pair(e.activated(e.activation, z[0]), e.activated(e.activation, z[1]));
 }
 
+// Two elements beside one another of c, d, residual or z.
+template <class T>
+BK_DEVICE Vec<matmul_scalar_t<T>, 2> load_two(const Epilogue<T>& e, const matmul_result_t<T>* from, int64_t at) {
+    Vec<matmul_scalar_t<T>, 2> two;
+    if constexpr (kMayBeWide<matmul_result_t<T>>)
+        if (e.is_wide) return load<2>(reinterpret_cast<const float*>(from) + at);
+    const auto pair = load<2>(from + at);
+    for (int v = 0; v < 2; ++v) two.lane[v] = Epilogue<T>::element_of(pair.lane[v]);
+    return two;
+}
+
+template <class T>
+BK_DEVICE void keep_two(const Epilogue<T>& e, matmul_result_t<T>* to, int64_t at, const matmul_scalar_t<T> (&x)[2]) {
+    if constexpr (kMayBeWide<matmul_result_t<T>>)
+        if (e.is_wide) return store(reinterpret_cast<float*>(to) + at, Vec<float, 2>{{x[0], x[1]}});
+    Vec<matmul_result_t<T>, 2> pair;
+    for (int v = 0; v < 2; ++v) pair.lane[v] = Epilogue<T>::stored(x[v]);
+    store(to + at, pair);
+}
+
 // Two results beside one another.
 template <class T>
 BK_DEVICE void store_elements(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, int64_t n, matmul_scalar_t<T> first,
                               matmul_scalar_t<T> second, bool in_pairs) {
-    using E = matmul_result_t<T>;
     using S = matmul_scalar_t<T>;
-    const bool both = j + 1 < n;
-    S z[2] = {e.alpha * first, e.alpha * second};
+    if (!in_pairs || j + 1 >= n) {
+#pragma unroll 1
+        for (int v = 0; v < 2 && j + v < n; ++v) e.store_one(matrix, i, j + v, v == 0 ? first : second);
+        return;
+    }
+    S x[2] = {e.scaled(first, i, j), e.scaled(second, i, j + 1)};
     if (e.c != nullptr) {
-        const E* const c = e.c + matrix * e.c_at.step + i * e.c_at.row + j;
-        if (both && in_pairs) {
-            const Vec<E, 2> pair = load<2>(c);
-            z[0] += e.beta * Epilogue<T>::element_of(pair.lane[0]);
-            z[1] += e.beta * Epilogue<T>::element_of(pair.lane[1]);
-        } else {
-            z[0] += e.beta * Epilogue<T>::element_of(c[0]);
-            if (both) z[1] += e.beta * Epilogue<T>::element_of(c[1]);
-        }
+        const auto c = load_two(e, e.c, matrix * e.c_at.step + i * e.c_at.row + j);
+        for (int v = 0; v < 2; ++v) x[v] += e.beta * c.lane[v];
     }
-    if (e.bias != nullptr) {
-        z[0] += e.bias_of(j);
-        if (both) z[1] += e.bias_of(j + 1);
+    if (e.bias != nullptr)
+        for (int v = 0; v < 2; ++v) x[v] += e.bias_of(j + v);
+    if (e.row_bias != nullptr)
+        for (int v = 0; v < 2; ++v) x[v] += Epilogue<T>::element_of(e.row_bias[i]);
+    if (e.z != nullptr) keep_two(e, e.z, matrix * e.z_at.step + i * e.z_at.row + j, x);
+    for (int v = 0; v < 2; ++v) x[v] = Epilogue<T>::activated(e.activation, x[v]);
+    if (e.residual != nullptr) {
+        const auto r = load_two(e, e.residual, matrix * e.residual_at.step + i * e.residual_at.row + j);
+        for (int v = 0; v < 2; ++v) x[v] += r.lane[v];
     }
-    E* const d = e.d + matrix * e.d_at.step + i * e.d_at.row + j;
-    Vec<E, 2> pair;
-    pair.lane[0] = Epilogue<T>::stored(Epilogue<T>::activated(e.activation, z[0]));
-    pair.lane[1] = Epilogue<T>::stored(Epilogue<T>::activated(e.activation, z[1]));
-    if (both && in_pairs) {
-        store(d, pair);
-    } else {
-        d[0] = pair.lane[0];
-        if (both) d[1] = pair.lane[1];
-    }
+    keep_two(e, e.d, matrix * e.d_at.step + i * e.d_at.row + j, x);
+}
+
+// Whether a product may have a second B.
+template <class T>
+constexpr bool kMayBeGated = std::is_floating_point_v<matmul_scalar_t<T>> && !kIsFp8<matmul_element_t<T>> &&
+                             !std::is_integral_v<matmul_element_t<T>> && !kIsPacked<matmul_element_t<T>>;
+
+// Tiles of a gated product have as many columns of each B, half of their own, those of the gate behind the others.
+template <class T>
+BK_HD int64_t columns_of(const Matmul<T>& p, int side) {
+    return kMayBeGated<T> && p.gate != nullptr ? side / 2 : side;
 }
 
 // `j` is even, and so is n where results share bytes.
@@ -165,6 +189,13 @@ BK_DEVICE void store_sums(const Matmul<T>& p, const MatmulParts<matmul_scalar_t<
             const int64_t row = place.row + line / 16 * (kSide / 2) + 16 * pass + line % 16, column = place.column + at;
             if (row >= place.end || column >= p.n) continue;
             const S* const pair = band + line * kPitch + at;
+            if constexpr (kMayBeGated<T>)
+                if (p.gate != nullptr) {
+                    if (at >= kSide / 2) continue;
+                    for (int v = 0; v < 2 && column + v < p.n; ++v)
+                        p.epilogue.store_gated(row, column + v, pair[v], pair[v + kSide / 2]);
+                    continue;
+                }
             if (parts.count > 1)
                 store_part(parts, place, p.m, p.n, row, column, pair[0], pair[1]);
             else
@@ -252,14 +283,14 @@ __global__ void __launch_bounds__(kMatmulThreads, (kMatmulBlocks<T, kSide>))
     char* const shared = reinterpret_cast<char*>(shared_words);
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
     const int warp_row = warp / 2 * (kSide / 2), warp_column = warp % 2 * (kSide / 2);
-    const MatmulPlace place = find_place(p, parts, down, across, kSide);
+    const MatmulPlace place = find_place(p, parts, down, across, kSide, static_cast<int>(columns_of(p, kSide)));
     if (place.end == 0) return;
     const TileSource<E> a{p.a + place.matrix * p.a_at.step + place.first * p.a_at.column, place.end, place.terms, p.a_at.row,
                           p.a_at.column};
     const TileSource<E> b{p.b + place.matrix * p.b_at.step + place.first * p.b_at.row, p.n, place.terms, p.b_at.column,
                           p.b_at.row};
     const TileFeed<E, kSide, kFeedA> feed_a(a, place.row, thread);
-    const TileFeed<E, kSide, kFeedB> feed_b(b, place.column, thread);
+    const TileFeed<E, kSide, kFeedB, kMayBeGated<T>> feed_b(b, place.column, thread, p.gate);
     const int64_t tiles = (place.terms + kDepth - 1) / kDepth;
     const auto fill = [&](int64_t tile) {
         char* const stage = shared + tile % kStages * (2 * kBytes);
@@ -304,7 +335,12 @@ bool is_in_pairs(const E* data, const MatrixStrides& at) {
 
 template <class T>
 bool stores_pairs(const Epilogue<T>& e) {
-    return is_in_pairs(e.d, e.d_at) && (e.c == nullptr || is_in_pairs(e.c, e.c_at));
+    const auto fits = [&](const auto* data, const MatrixStrides& at) {
+        if (e.is_wide) return is_in_pairs(reinterpret_cast<const float*>(data), at);
+        return is_in_pairs(data, at);
+    };
+    return fits(e.d, e.d_at) && (e.c == nullptr || fits(e.c, e.c_at)) &&
+           (e.residual == nullptr || fits(e.residual, e.residual_at)) && (e.z == nullptr || fits(e.z, e.z_at));
 }
 
 inline Status count_tiles(int64_t down, int64_t across, int64_t batch, int64_t* tiles) {
@@ -317,7 +353,7 @@ inline Status count_tiles(int64_t down, int64_t across, int64_t batch, int64_t* 
 template <class T, class S>
 Status count_blocks(const Matmul<T>& p, const MatmulParts<S>& parts, int side, int64_t* blocks) {
     const int64_t matrices = p.grouped == Grouped::kRows ? 1 : p.batch * parts.count;
-    return count_tiles(count_down(p, side), ceil_div<int64_t>(p.n, side), matrices, blocks);
+    return count_tiles(count_down(p, side), ceil_div<int64_t>(p.n, columns_of(p, side)), matrices, blocks);
 }
 
 template <class T>
@@ -330,14 +366,14 @@ Status launch_tiles(const Launch& launch, const Matmul<T>& p, const PartsOf<T>& 
     Grid grid{dim3(static_cast<unsigned>(tiles)), dim3(kMatmulThreads)};
     grid.shared = kMatmulBytes<kSide>;
     return launch_kernel(launch, grid, matmul_kernel<T, kSide, kFeedA, kFeedB>, p, parts, ceil_div<int64_t>(p.m, kSide),
-                         ceil_div<int64_t>(p.n, kSide), stores_pairs(p.epilogue));
+                         ceil_div<int64_t>(p.n, columns_of(p, kSide)), stores_pairs(p.epilogue));
 }
 
 template <class T, int kSide>
 Status launch_by_feed(const Launch& launch, const Matmul<T>& p, const PartsOf<T>& parts = {}) {
     using E = matmul_element_t<T>;
     const bool a_deep = p.a_at.column == 1, b_deep = p.b_at.row == 1 && p.b_at.column != 0;
-    if (moves_by_16(p.a, p.a_at) && moves_by_16(p.b, p.b_at)) {
+    if (moves_by_16(p.a, p.a_at) && moves_by_16(p.b, p.b_at) && (p.gate == nullptr || moves_by_16(p.gate, p.b_at))) {
         if (a_deep && b_deep) return launch_tiles<T, kSide, Feed::kDeep, Feed::kDeep>(launch, p, parts);
         if constexpr (sizeof(E) > 1) {
             if (a_deep) return launch_tiles<T, kSide, Feed::kDeep, Feed::kWide>(launch, p, parts);
@@ -356,7 +392,7 @@ Status matmul_by_tensor_cores(const Launch& launch, const Matmul<T>& p, const Pa
     if constexpr (sizeof(E) < 8 && !std::is_same_v<T, tf32x3>) {  // whose registers are full with small tiles
         const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
         const int64_t rows = p.grouped == Grouped::kRows ? p.m / (p.batch + 1) : p.m;  // of a group, on average
-        const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, 128);
+        const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, columns_of(p, 128));
         const bool fits = p.k <= TensorKind<T>::kTerms && rows > 64 && p.n > 64 && parts.count == 1;
         if (fits && large >= ceil_div(kMultiprocessors, batch)) return launch_by_feed<T, 128>(launch, p, parts);
     }

@@ -23,10 +23,7 @@ BK_DEVICE void store_thin(const Matmul<T>& p, const ThinParts<kWarps, kColumns>&
         if (i >= p.m || j >= p.n) continue;
         float sum = 0;
         for (int w = 0; w < kWarps; ++w) sum += part[w][i][column];
-        float z = e.alpha * sum;
-        if (e.c != nullptr) z += e.beta * Epilogue<T>::element_of(e.c[matrix * e.c_at.step + i * e.c_at.row + j]);
-        if (e.bias != nullptr) z += e.bias_of(j);
-        e.d[matrix * e.d_at.step + i * e.d_at.row + j] = Epilogue<T>::stored(Epilogue<T>::activated(e.activation, z));
+        e.store_one(matrix, i, j, sum);
     }
     __syncthreads();
 }

@@ -57,8 +57,9 @@ BK_DEVICE int bytes_left(int64_t elements, int size) {
     return elements <= 0 ? 0 : elements * size < kChunk ? static_cast<int>(elements) * size : kChunk;
 }
 
-// A thread's share of filling one tile after another. Chunks beyond the operand are zeros.
-template <class E, int kRows, Feed kFeed>
+// A thread's share of filling one tile after another. Chunks beyond the operand are zeros. Where kMayHaveGate, the upper half
+// of the tile's rows is that of `gate`, from `first` on, if that is not null.
+template <class E, int kRows, Feed kFeed, bool kMayHaveGate = false>
 class TileFeed {
     static constexpr int kSize = static_cast<int>(sizeof(E));
     static constexpr int kDepth = kMatmulDepth / kSize;  // elements along k
@@ -68,8 +69,24 @@ class TileFeed {
     static constexpr int kLines = kMatmulThreads / kChunks;  // lines of the tile that are filled at once
 
 public:
-    BK_DEVICE TileFeed(const TileSource<E>& source, int64_t first, int thread)
-        : source_(source), first_(first), line_(thread / kChunks), chunk_(thread % kChunks) {}
+    BK_DEVICE TileFeed(const TileSource<E>& source, int64_t first, int thread, const E* gate = nullptr)
+        : source_(source),
+          data_(source.data + first * source.row),
+          first_(first),
+          left_(static_cast<int>(source.rows - first < kRows ? source.rows - first : kRows)),
+          line_(thread / kChunks),
+          chunk_(thread % kChunks),
+          gate_(gate) {
+        if constexpr (kMayHaveGate) {
+            const bool has_gate = gate != nullptr;
+            upper_ = has_gate ? gate + (first - kRows / 2) * source.row : data_;
+            upper_left_ = has_gate ? left_ + kRows / 2 : left_;
+            if (kFeed == Feed::kWide && chunk_ >= kChunks / 2) {  // always in the upper half
+                data_ = upper_;
+                left_ = upper_left_;
+            }
+        }
+    }
 
     // Tile number `tile` along k.
     BK_DEVICE void fill(char* to, int64_t tile) const {
@@ -83,13 +100,15 @@ public:
                 int bytes;
                 const E* from;
                 if constexpr (kFeed == Feed::kDeep) {
-                    const int64_t r = first_ + line, k = k0 + chunk_ * kLanes;
-                    bytes = r < source_.rows ? bytes_left(source_.depth - k, kSize) : 0;
-                    from = source_.data + r * source_.row + k;
+                    const bool is_upper = kMayHaveGate && i >= kCopies / 2;
+                    const int64_t k = k0 + chunk_ * kLanes;
+                    bytes = line < (is_upper ? upper_left_ : left_) ? bytes_left(source_.depth - k, kSize) : 0;
+                    from = (is_upper ? upper_ : data_) + line * source_.row + k;
                 } else {
-                    const int64_t k = k0 + line, r = first_ + chunk_ * kLanes;
-                    bytes = k < source_.depth ? bytes_left(source_.rows - r, kSize) : 0;
-                    from = source_.data + k * source_.column + r;
+                    const int64_t k = k0 + line;
+                    const int r = chunk_ * kLanes;
+                    bytes = k < source_.depth ? bytes_left(left_ - r, kSize) : 0;
+                    from = data_ + k * source_.column + r;
                 }
                 const int place = kFeed == Feed::kDeep ? deep_place(line, chunk_) : wide_place<E, kRows>(line, chunk_);
                 start_copy_16(to + place, bytes == 0 ? source_.data : from, bytes);
@@ -106,12 +125,15 @@ private:
         for (int i = 0; i < kCopies; ++i) {
             const int index = thread + i * kMatmulThreads;
             const int line = is_wide ? index % kRows : index / kChunks, chunk = is_wide ? index / kRows : index % kChunks;
-            const int64_t r = first_ + line, k = k0 + chunk * kLanes;
+            const bool is_gate = kMayHaveGate && gate_ != nullptr && line >= kRows / 2;
+            const int64_t r = first_ + (is_gate ? line - kRows / 2 : line), k = k0 + chunk * kLanes;
+            TileSource<E> source = source_;
+            if (is_gate) source.data = gate_;
             E element[kLanes];
 #pragma unroll
             for (int lane = 0; lane < kLanes; ++lane) {
                 element[lane] = E{};
-                if (r < source_.rows && k + lane < source_.depth) element[lane] = source_.at(r, k + lane);
+                if (r < source.rows && k + lane < source.depth) element[lane] = source.at(r, k + lane);
             }
             E* const place = reinterpret_cast<E*>(to + deep_place(line, chunk));
 #pragma unroll
@@ -120,8 +142,11 @@ private:
     }
 
     TileSource<E> source_;
+    const E *data_, *upper_ = nullptr;  // of the tile's first row, and what that of its upper half follows from
     int64_t first_;
+    int left_, upper_left_ = 0;  // rows from there on
     int line_, chunk_;
+    const E* gate_;
 };
 
 template <class E>

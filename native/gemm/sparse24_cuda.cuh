@@ -87,7 +87,7 @@ struct SparseWorkspace {
     SparseWorkspace(int64_t n, int64_t m, int64_t k, void* base) {
         Carver carver(base);
         dense = carver.take<T>(m * k);
-        product_bytes = matmul_workspace<T>(n, m, k, 1, Activation::kNone);
+        product_bytes = matmul_workspace<T>(n, m, k, 1);
         if (product_bytes > 0) product = carver.take<char>(static_cast<int64_t>(product_bytes));
         bytes = carver.bytes();
     }

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from harness.launch import ROWS
+from tools.oracle.functions.activations import gelu_tanh
 from tools.oracle.numerics import FP8, LARGEST, LIMITS, is_float, round_to
 
 from .model import Array, Bad, Case, Draw, Expected, Idle, Problem
@@ -30,7 +31,10 @@ def silu(z):
     return z / (1 + np.exp(-np.clip(z, -700, 700)))
 
 
-ACTIVATIONS = {"": lambda z: z, "relu": lambda z: np.where(z > 0, z, 0), "gelu": gelu, "silu": silu}
+ACTIVATIONS = {  # as C numbers them
+    "": lambda z: z, "relu": lambda z: np.where(z > 0, z, 0), "gelu": gelu, "silu": silu,
+    "gelu_tanh": lambda z: np.asarray(gelu_tanh(z), float),
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,7 +199,9 @@ def product_case(row):
 
 def is_elsewhere(row):
     """Whether the case of a row stands in another file."""
-    return any(part in row.name for part in ("_s4_", "_u4_", "_bin_", "_sparse24_"))
+    return any(
+        part in row.name for part in ("_s4_", "_u4_", "_bin_", "_sparse24_", "_epilogue_", "_gated_", "_blocks_")
+    )
 
 
 # --- batches ---

@@ -22,6 +22,7 @@ Status fail(Status status, const char* format, ...) {
 }
 
 size_t library_workspace() { return 0; }
+Status require_library() { return fail(Status::kUnsupported, "there is no cuBLASLt"); }
 bool matmul_by_library(const Launch&, const LibraryMatmul&, void*) { return false; }
 
 }  // namespace bk

@@ -342,7 +342,7 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         extents, strides = matrices_of(call.scalars, p)
         if any(e < 0 for e in extents):
             return None
-        if p.name == "c" and extents[-2] > 1:  # which is refused where it is read
+        if p.name in ("c", "r", "z", "z1", "z2") and extents[-2] > 1:  # which is refused where it is used
             low, high = reach_of(extents, strides, itemsize(p.dtype_of(OPS[call.op][1])))
             if strides[-2] < extents[-1] or high - low > MOST_BYTES:
                 extents[-2] = 0

@@ -24,7 +24,10 @@ SHAPES = {
     "repeat_interleave": {"x": (3, 4), "dy": (24,)},
     "matmul": {"a": (3, 4), "b": (4, 2)},
     "linear": {"x": (3, 4), "weight": (2, 4), "bias": (2,)},
+    "linear_gated": {"x": (3, 4), "weight": (2, 4), "up_weight": (2, 4), "bias": (2,), "up_bias": (2,)},
     "linear_backward": {"dy": (3, 2), "x": (3, 4), "weight": (2, 4)},
+    "grouped_gemm": {"a": (5, 4), "b": (3, 4, 2)},
+    "grouped_gemm_backward": {"dy": (5, 2), "a": (5, 4), "b": (3, 4, 2)},
     "trace_backward": {"dy": (), "x": (3, 4)},
     "last_offset_bags": {"weight": (5, 3), "dout": (2, 3)},
     "weighted_bags": {"weight": (5, 3), "per_sample_weights": (4,), "dout": (3, 3)},
@@ -105,6 +108,7 @@ INDICES = {
     "positions": [5, 0, 2], ("embedding_bag_max", "offsets"): [0, 1],
     **{(name, "index"): [[3, 1], [0, 0], [2, 1]] for name in
        ("gather", "gather_backward", "scatter_add", "scatter_reduce", "scatter_reduce_backward")},
+    **{(f"grouped_gemm{end}", "offsets"): [0, 2, 2, 5] for end in ("", "_backward")},
     ("scatter", "index"): [[3, 1], [0, 2], [2, 1]],
     ("index_select", "index"): [3, 0], ("index_select_backward", "index"): [3, 0, 3], ("index_add", "index"): [3, 0, 3],
     ("take", "index"): [11, 0, 5, 5],

@@ -18,6 +18,7 @@ UNMEASURED = {
     **dict.fromkeys(
         ("gemm_dense_{T} of integers", "gemm_dense_{T} of fp8"), "the kernels of the single products, for a batch"
     ),
+    **dict.fromkeys(("gemm_epilogue_{T}", "gemm_epilogue_t{T}", "gemm_epilogue_{T}_{U}"), _EPILOGUE),
     **{f"gemm_u8_{layout}_sm80": "the kernels of s8 with another instruction" for layout in ("rcr", "rrr")},
 }  # fmt: skip
 

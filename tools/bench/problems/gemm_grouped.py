@@ -1,4 +1,4 @@
-"""Products of groups of rows, experts whose shares follow Zipf's law, and the gradients of linear."""
+"""Products of groups of rows, experts whose shares follow Zipf's law, the gradients of linear, and gated products."""
 
 import itertools
 
@@ -98,8 +98,48 @@ def linear(backend):
     )  # fmt: skip
 
 
+def torch_gated(torch, t, scalars):
+    def call():
+        gate = torch.matmul(t["a"], t["b1"].mT)
+        torch.mul(torch.nn.functional.silu(gate), torch.matmul(t["a"], t["b2"].mT), out=t["d"])
+
+    return call
+
+
+def check_gated(problem):
+    """Sampled results, of silu."""
+    m, n, k = (problem.bench.scalars[name] for name in "mnk")
+    along = np.arange(k)
+    for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
+        a = problem.data.cells(problem.buffers["a"], i * k + along).astype(np.float64)
+        first, second = (a * problem.data.cells(problem.buffers[b], j * k + along) for b in ("b1", "b2"))
+        z = first.sum()
+        want = np.array([z / (1 + np.exp(-z)) * second.sum()])
+        terms = 1.2 * np.abs(first).sum() * abs(second.sum()) + (abs(z) + 1) * np.abs(second).sum()
+        got = problem.data.cells(problem.buffers["d"], np.array([i * n + j])).astype(np.float64)
+        if wrong := compare(problem, got, want, terms * 4):
+            return f"d[{i}, {j}] {wrong}"
+    return ""
+
+
+def gated(backend):
+    n, k = (14336, 4096) if backend == "cuda" else (512, 256)
+    for m in (1, 4096) if backend == "cuda" else (1, 256):
+        arrays = {x: Operand((rows, k), "sixteenths") for x, rows in (("a", m), ("b1", n), ("b2", n))}
+        yield Bench(
+            name=f"gemm_gated swiglu {m}x{n}x{k}", row="gemm_gated_{T}", dtypes=("bf16", "f32"),
+            arrays=arrays | {"d": Operand((m, n))}, check=check_gated, torch=(torch_gated,), workspace=True,
+            scalars={
+                "m": m, "n": n, "k": k, "layout": 1, "activation": 3, "backend": 0, "alpha": 1.0, "lda": k, "ldb1": k,
+                "ldb2": k, "ldz1": n, "ldz2": n, "ldd": n,
+            },
+            bounds=(Bound("peer", 1.0),),
+        )  # fmt: skip
+
+
 def benches(backend):
     yield from linear(backend)
+    yield from gated(backend)
     m, n, k, groups = (8192, 4096, 2048, 64) if backend == "cuda" else (512, 256, 256, 16)
     offsets = Operand((groups + 1,), lambda rng: zipf(m, groups))
     a, b, d = Operand((m, k), "sixteenths"), Operand((groups, n, k), "sixteenths"), Operand((m, n), "empty")
