@@ -50,8 +50,8 @@
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,prefer-vector-width=512")))
 #endif
 
-// Lanes of two vectors in any order, constants that count those of the second behind the first's. `Mask` is a vector of integers
-// as wide as theirs.
+// Lanes of two vectors in any order, constants that count those of the second behind the first's. `Mask` is a vector of
+// integers as wide as theirs.
 #if defined(__clang__)
 #define BK_SHUFFLE(Mask, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else

@@ -51,7 +51,8 @@ BK_FOR_AVX512_DOT inline Vector add_products(Vector sum, __m512i a, __m512i b) {
 }
 
 template <Dot kDot, int kUsed, bool kTurned>
-BK_FOR_AVX512_DOT void multiply_used(int64_t units, const int32_t* a, const int32_t* b, const int32_t* notes, void* sums, bool adds) {
+BK_FOR_AVX512_DOT void multiply_used(int64_t units, const int32_t* a, const int32_t* b, const int32_t* notes, void* sums,
+                                     bool adds) {
     using Sum = typename DotSum<kDot>::Type;
     using Vector = typename DotSum<kDot>::Vector;
     Sum* const to = static_cast<Sum*>(sums);
@@ -87,7 +88,8 @@ BK_FOR_AVX512_DOT void multiply_used(int64_t units, const int32_t* a, const int3
 }
 
 template <Dot kDot, bool kTurned>
-void multiply_width(int64_t units, const int32_t* a, const int32_t* b, const int32_t* notes, int64_t width, void* sums, bool adds) {
+void multiply_width(int64_t units, const int32_t* a, const int32_t* b, const int32_t* notes, int64_t width, void* sums,
+                    bool adds) {
     if (width > 32) return multiply_used<kDot, 3, kTurned>(units, a, b, notes, sums, adds);
     if (width > 16) return multiply_used<kDot, 2, kTurned>(units, a, b, notes, sums, adds);
     multiply_used<kDot, 1, kTurned>(units, a, b, notes, sums, adds);
@@ -137,8 +139,8 @@ BK_FOR_AVX512 void note_least(uint32_t* panel, int64_t units) {
     panel[panel_notes(units * 4) / 4] = least;
 }
 
-// Factors of A are moved by 128 to become unsigned, or signed where B's are unsigned: 128 times the sum of B's is too much in the
-// sums, or too little.
+// Factors of A are moved by 128 to become unsigned, or signed where B's are unsigned: 128 times the sum of B's is too much in
+// the sums, or too little.
 template <Dot kDot>
 BK_FOR_AVX512_DOT void note_sums(uint32_t* panel, int64_t units) {
     const __m512i factor = _mm512_set1_epi8(-128);

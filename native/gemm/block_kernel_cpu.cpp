@@ -1,7 +1,6 @@
 // Blocks of results in vector registers.
 #include "gemm/block_kernel_cpu.h"
 
-
 namespace bk {
 
 namespace {
@@ -33,7 +32,8 @@ BK_HD void multiply_block(int64_t units, const Unit* a, const Unit* b, Sum* sums
                 Vector* const at = reinterpret_cast<Vector*>(to);
                 *at = adds ? *at + sum[i][v] : sum[i][v];
             } else {
-                for (int lane = 0; lane < kLanes; ++lane) to[lane] = (adds ? to[lane] : Sum(0)) + static_cast<Sum>(sum[i][v][lane]);
+                for (int lane = 0; lane < kLanes; ++lane)
+                    to[lane] = (adds ? to[lane] : Sum(0)) + static_cast<Sum>(sum[i][v][lane]);
             }
         }
 }

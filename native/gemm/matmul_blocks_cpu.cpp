@@ -85,8 +85,8 @@ struct Part {
         for (int64_t t = begin; t < end; ++t) {
             const int64_t i = t * kernel.rows, count = std::min<int64_t>(rows - i, kernel.rows);
             char* const sums = is_first && is_last ? block : to.sums + (panel * blocks.down() + t) * blocks.sums_bytes();
-            kernel.multiply(blocks.units(depth), to.a + t * blocks.a_bytes(), p.a_is_turned, to.b + panel * blocks.b_bytes(), width, sums,
-                            !is_first);
+            kernel.multiply(blocks.units(depth), to.a + t * blocks.a_bytes(), p.a_is_turned, to.b + panel * blocks.b_bytes(),
+                            width, sums, !is_first);
             if (is_last) p.store(p.problem, g, i0 + i, j0 + j, count, width, sums);
         }
     }
@@ -107,8 +107,11 @@ void multiply_with(const Buffers& to, const Blocks& blocks, const BlockedMatmul&
         for (int64_t j = 0; j < p.n; j += blocks.columns)
             for (int64_t i = 0; i < p.m; i += blocks.rows)
                 for (int64_t k = 0; k < p.k; k += blocks.depth)
-                    Part{p, blocks, to, g, i, std::min(p.m - i, blocks.rows), j, std::min(p.n - j, blocks.columns), k,
-                         std::min(p.k - k, blocks.depth)}
+                    Part{p,  blocks,
+                         to, g,
+                         i,  std::min(p.m - i, blocks.rows),
+                         j,  std::min(p.n - j, blocks.columns),
+                         k,  std::min(p.k - k, blocks.depth)}
                         .run();
 }
 
@@ -129,7 +132,8 @@ void fetch(const FactorBytes& of, int64_t g, int64_t first, int64_t lines, int64
     if (of.base == nullptr) return;
     const char* from = of.base + g * of.step + first * of.line + k * of.k;
     const bool is_along = of.k == of.element;
-    const int64_t runs = is_along ? lines : depth, step = is_along ? of.line : of.k, bytes = (is_along ? depth : lines) * of.element;
+    const int64_t runs = is_along ? lines : depth, step = is_along ? of.line : of.k,
+                  bytes = (is_along ? depth : lines) * of.element;
     for (int64_t r = 0; r < runs; ++r, from += step)
         for (int64_t at = 0; at < bytes + 63; at += 64) __builtin_prefetch(from + std::min(at, bytes - 1));
 }
@@ -160,7 +164,7 @@ void multiply_tile(const BlockedMatmul& p, const Blocks& blocks, char* scratch, 
     } while (k < p.k);
 }
 
-// Tiles of a strip of columns one after another: what they read of B stays in a cache.
+// Tiles of a strip of rows one after another: what they read of A stays in a cache.
 void multiply_on_stack(const BlockedMatmul& p) {
     const BlockKernel& kernel = *p.kernel;
     const Blocks most = blocks_of_stack(kernel, p.m, p.k);
@@ -170,7 +174,7 @@ void multiply_on_stack(const BlockedMatmul& p) {
     parallel_chunks(across * down * p.batch, grain_for(rows * kernel.columns * (p.k + 1)), [&](int64_t begin, int64_t end) {
         alignas(64) char scratch[kStack];
         for (int64_t t = begin; t < end; ++t) {
-            const int64_t i = t % down * rows, j = t / down % across * kernel.columns, g = t / down / across;
+            const int64_t j = t % across * kernel.columns, i = t / across % down * rows, g = t / across / down;
             multiply_tile(p, blocks, scratch, g, i, std::min(p.m - i, rows), j, std::min<int64_t>(p.n - j, kernel.columns));
         }
     });

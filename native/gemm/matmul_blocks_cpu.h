@@ -1,4 +1,5 @@
-// Products of matrices on the CPU: factors are packed, block after block, and multiplied by the loops of gemm/block_kernel_cpu.h.
+// Products of matrices on the CPU: factors are packed, block after block, and multiplied by the loops of
+// gemm/block_kernel_cpu.h.
 //
 // With a workspace, A and B are packed in parts of a size for the caches, which all threads share: some rows of A and columns
 // of B, some hundred terms deep, and the sums of their results lie there too until all terms are in. Without one, and where a
@@ -24,7 +25,7 @@ struct FactorBytes {
 struct BlockedMatmul {
     const BlockKernel* kernel;
     int64_t m, n, k, batch;
-    bool a_is_turned;   // in panels
+    bool a_is_turned;  // in panels
     FactorBytes a, b;  // to be fetched ahead
     const void* problem;
     void (*pack_rows)(const void* problem, int64_t g, int64_t i, int64_t rows, int64_t k, int64_t depth, void* to);

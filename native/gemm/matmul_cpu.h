@@ -16,17 +16,17 @@
 namespace bk {
 
 template <class T>
-constexpr Packing kWidePacking = std::is_same_v<T, double>                     ? Packing::kF64
+constexpr Packing kWidePacking = std::is_same_v<T, double>                 ? Packing::kF64
                                  : std::is_integral_v<matmul_element_t<T>> ? Packing::kF32Whole
-                                                                               : Packing::kF32;
+                                                                           : Packing::kF32;
 
 // The packing for dot products of T, or kWidePacking<T>.
 template <class T>
-constexpr Packing kDotPacking = !BK_ISA_DISPATCH                                       ? kWidePacking<T>
+constexpr Packing kDotPacking = !BK_ISA_DISPATCH                               ? kWidePacking<T>
                                 : std::is_same_v<matmul_element_t<T>, bf16>    ? Packing::kBf16Pairs
                                 : std::is_same_v<matmul_element_t<T>, int8_t>  ? Packing::kS8Quads
                                 : std::is_same_v<matmul_element_t<T>, uint8_t> ? Packing::kU8Quads
-                                                                                       : kWidePacking<T>;
+                                                                               : kWidePacking<T>;
 
 // Sums of so many products of 8-bit integers fit i32.
 constexpr int64_t kMostDotTerms = 32768;

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "gemm/block_kernel_cpu.h"
 #include "core/pointwise/pointwise.h"
+#include "gemm/block_kernel_cpu.h"
 #include "gemm/matmul_store_cpu.h"
 
 namespace bk {
@@ -137,7 +137,9 @@ struct Units {
         } else {
             using Bits = std::conditional_t<kTerms == 2, uint16_t, uint8_t>;
             const Bits* const bits = reinterpret_cast<const Bits*>(from);
-            const auto term = [&](int64_t t, int64_t x) { return static_cast<uint32_t>(bits[t * k_step + x]) << 32 / kTerms * t; };
+            const auto term = [&](int64_t t, int64_t x) {
+                return static_cast<uint32_t>(bits[t * k_step + x]) << 32 / kTerms * t;
+            };
             if (terms < kTerms) {
                 for (int64_t x = 0; x < count; ++x) {
                     to[x] = 0;
@@ -153,7 +155,6 @@ struct Units {
 };
 
 // --- panels ---
-
 
 template <class T, Packing kPacking, int kWidth>
 BK_HD void pack_across(const matmul_element_t<T>* from, int64_t k_step, int64_t count, int64_t depth,

@@ -30,10 +30,9 @@ struct ReadBlocks {
     static void columns(const void* problem, int64_t, int64_t j, int64_t columns, int64_t k, int64_t depth, void* to) {
         const P& p = *static_cast<const P*>(problem);
         run_unfused<kBytes>([&] {
-            pack_turned<kBytes>(columns, depth, Shape::kColumns, static_cast<float*>(to),
-                                [&](int64_t x, int64_t first, int64_t count, float* line) {
-                                    p.read_column(j + x, k + first, count, line);
-                                });
+            pack_turned<kBytes>(
+                columns, depth, Shape::kColumns, static_cast<float*>(to),
+                [&](int64_t x, int64_t first, int64_t count, float* line) { p.read_column(j + x, k + first, count, line); });
         });
     }
     static void store(const void* problem, int64_t, int64_t i, int64_t j, int64_t rows, int64_t columns, const void* sums) {
@@ -45,7 +44,8 @@ struct ReadBlocks {
     }
 
     static Status multiply(const Launch& launch, const P& p) {
-        return multiply_blocked(launch, {&block_kernel<P::kPacking>(), p.m, p.n, p.k, 1, false, {}, {}, &p, rows, columns, store});
+        return multiply_blocked(launch,
+                                {&block_kernel<P::kPacking>(), p.m, p.n, p.k, 1, false, {}, {}, &p, rows, columns, store});
     }
 };
 

@@ -48,7 +48,8 @@ __attribute__((noinline)) void add_rows_with(int thin, const S* const (&rows)[kT
 
 // `kAtOnce` lines with all thin ones fill the registers.
 template <class S, int kBytes, int kCount, int kAtOnce>
-BK_HD void add_lines_of(const S* const (&lines)[kThin], const S* const (&thin_lines)[kThin], int64_t count, ThinParts<S>& parts) {
+BK_HD void add_lines_of(const S* const (&lines)[kThin], const S* const (&thin_lines)[kThin], int64_t count,
+                        ThinParts<S>& parts) {
     BK_FUSE_PRODUCTS
     using Vector = typename Register<S, kBytes>::Vector;
     constexpr int kLanes = Register<S, kBytes>::kLanes;
@@ -88,9 +89,9 @@ __attribute__((noinline)) void add_lines_with(int thin, const S* const (&lines)[
 }  // namespace
 
 #if BK_ISA_DISPATCH
-#define BK_BY_WIDTH(S, function, ...)                                    \
-    if (vector_bytes() == 64) return function<S, 64>(__VA_ARGS__);       \
-    if (vector_bytes() == 32) return function<S, 32>(__VA_ARGS__);       \
+#define BK_BY_WIDTH(S, function, ...)                              \
+    if (vector_bytes() == 64) return function<S, 64>(__VA_ARGS__); \
+    if (vector_bytes() == 32) return function<S, 32>(__VA_ARGS__); \
     function<S, 16>(__VA_ARGS__)
 #else
 #define BK_BY_WIDTH(S, function, ...) function<S, 16>(__VA_ARGS__)

@@ -7,8 +7,8 @@ namespace bk {
 
 constexpr int kThin = 8, kThinLanes = 16;
 
-// sums[i * pitch + j] += sum over r of factors[r][i] rows[r][j] for i < thin, j < count; sums of up to 8 lines are there, whatever
-// `thin` is, and factors of those behind it are zeros.
+// sums[i * pitch + j] += sum over r of factors[r][i] rows[r][j] for i < thin, j < count; sums of up to 8 lines are there,
+// whatever `thin` is, and factors of those behind it are zeros.
 void add_rows(int thin, const float* const (&rows)[kThin], const float (&factors)[kThin][kThin], float* sums, int64_t pitch,
               int64_t count);
 void add_rows(int thin, const double* const (&rows)[kThin], const double (&factors)[kThin][kThin], double* sums, int64_t pitch,
